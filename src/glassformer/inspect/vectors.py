@@ -181,8 +181,8 @@ class WordVectors:
 
     def find(self, word: str) -> Found:
         """Place and vector of a word; DataError: an unknown word."""
-        if word in self._places:
-            return self._places[word], self.vectors[self._places[word]]
+        if (place := self._places.get(word)) is not None:
+            return place, self.vectors[place]
         if found := self.other(word):
             return found
         known = f"the {counted(len(self.words), 'word')} of {self.name}"

@@ -129,11 +129,6 @@ class AudioConfig(Record):
         """(frames, bands) of a patch, with 0 filled in."""
         return self.patch[0], self.patch[1] or self.n_mels
 
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Patches along time and along frequency."""
-        return self.frames // self.patch_size[0], self.n_mels // self.patch_size[1]
-
 
 @final
 class AudioReader(Reader):
@@ -144,6 +139,7 @@ class AudioReader(Reader):
 
     def __init__(self, config: AudioConfig) -> None:
         super().__init__(config)
+        self.shape = config.frames, config.n_mels, 1
         ends = config.low, config.highest
         self.filters = mel_filters(config.n_mels, config.n_fft, config.rate, *ends)
 
@@ -151,11 +147,6 @@ class AudioReader(Reader):
     def _of(cls, values: dict[str, Any]) -> Self:
         # a file without the key is of a version that resampled by a filter of its own
         return super()._of({"resampler": None, **values})
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Patches along time and along frequency."""
-        return self.config.grid
 
     def cuts(self, n_samples: int, rate: int) -> bool:
         """Whether `clip` cuts an audio file of this length."""

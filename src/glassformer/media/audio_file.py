@@ -6,6 +6,7 @@ libsndfile gets bytes, never a path, and only those that begin as a format of `M
 """
 
 import io
+import math
 import re
 from typing import Any
 
@@ -115,7 +116,7 @@ def write_wav(samples: np.ndarray, rate: int) -> bytes:
     """
     import soundfile
 
-    channels = samples.shape[1] if samples.ndim == 2 else 1
+    channels = math.prod(samples.shape[1:])
     if not LOWEST_RATE <= rate <= HIGHEST_RATE or not 1 <= channels <= MOST_CHANNELS:
         raise ConfigError(
             f"a WAV file of {channels} channels and {rate} samples a second is not written; use 1 "

@@ -161,15 +161,7 @@ class ImageReader(Reader):
             raise ConfigError(
                 "processor.image.channels is not set and no image was read; set it to 1 or 3."
             )
-        self.channels = channels
         self.shape = (*config.dims, channels)
-        """Height, width and channels of every image."""
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of patches."""
-        (height, width, _), (p, q) = self.shape, self.config.patch_size
-        return height // p, width // q
 
     def fit(self, pixels: np.ndarray, where: str = "the image") -> np.ndarray:
         """Resize an image, uint8 [H, W, C], to the model's uint8 [h, w, c].
@@ -177,15 +169,14 @@ class ImageReader(Reader):
         Grey is repeated for colour models. Colour becomes grey (ITU-R 601) only if `channels` is
         set to 1, otherwise it is a DataError.
         """
-        height, width, wanted = self.shape
-        channels = pixels.shape[2]
+        *size, wanted = self.shape
+        *own, channels = pixels.shape
         if channels > wanted and self.config.channels is None:
             raise DataError(
                 f"{where} has {channels} channels and the first training image {wanted}; set "
                 f"processor.image.channels to 3, or to 1 to make all of them grey"
             )
-        other = pixels.shape[:2] != (height, width) or self.config.resize_to is not None
-        if other or channels > wanted:
+        if own != size or self.config.resize_to is not None or channels > wanted:
             image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
             pixels = np.array(self._resized(image if channels <= wanted else image.convert("L")))
             pixels = pixels[..., None] if pixels.ndim == 2 else pixels

@@ -11,7 +11,6 @@ D].
 import json
 import math
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
@@ -33,21 +32,23 @@ def pair(size: int | tuple[int, int]) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else size
 
 
-class Reader(ABC):
+class Reader:
     """Files to patches, by a configuration with `patch_size`, `mean` and `std`."""
 
     kind: ClassVar[type[Record]]
     file: ClassVar[str]
     """The file in a run folder that holds the configuration."""
-    channels = 1
+    shape: tuple[int, int, int]
+    """Height, width and channels of every image; of audio, frames, bands and 1."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
 
     @property
-    @abstractmethod
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of patches."""
+        """Rows and columns of patches; of audio, patches along time and along frequency."""
+        (height, width, _), (p, q) = self.shape, self.config.patch_size
+        return height // p, width // q
 
     @property
     def n_patches(self) -> int:
@@ -57,7 +58,7 @@ class Reader(ABC):
     @property
     def patch_width(self) -> int:
         """Numbers in a patch."""
-        return math.prod(self.config.patch_size) * self.channels
+        return math.prod(self.config.patch_size) * self.shape[2]
 
     @cached_property
     def normal(self) -> tuple[Tensor, Tensor]:

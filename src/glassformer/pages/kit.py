@@ -57,7 +57,8 @@ def decimal(value: float) -> str:
 
 def render(name: str, **values: Any) -> Html:
     """Return a template of `templates` filled with values."""
-    return Html(_environment().get_template(f"{name}.html").render(values))
+    forms = {"spaced": spaced, "decimal": decimal}
+    return Html(_environment().get_template(f"{name}.html").render(forms | values))
 
 
 @cache
@@ -65,8 +66,6 @@ def _environment() -> "Environment":
     from jinja2 import Environment, FileSystemLoader
 
     folder = FileSystemLoader(Path(__file__).parent / "templates")
-    made = Environment(
+    return Environment(
         loader=folder, autoescape=True, finalize=escape, trim_blocks=True, lstrip_blocks=True
     )
-    made.globals |= {"spaced": spaced, "decimal": decimal}
-    return made

@@ -41,8 +41,8 @@ def notes_rows() -> Iterator[Row]:
 
 def cases() -> dict[str, dict[str, Any]]:
     """Fields of the configuration of each claim that is a choice of such fields."""
-    lines = {name: line["fields"] for name, line in claims().items()}
-    return {name: json.loads(fields) for name, fields in lines.items() if fields}
+    lines = claims().items()
+    return {name: json.loads(line["fields"]) for name, line in lines if line["fields"]}
 
 
 def field_text(fields: Mapping[str, Any]) -> str:
