@@ -233,7 +233,9 @@ def test_images_are_those_of_the_arrays():
     made = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
     np.testing.assert_array_equal(pixels(images.png(made)), made)
     np.testing.assert_array_equal(pixels(images.png(made[..., :1])), made[..., :1].repeat(3, 2))
-    light, dark = (pixels(shown).sum(-1) for shown in images.shades(np.array([[0.0, 1.0]])))
+    light, dark = (
+        pixels(shown).sum(-1) for shown in images.palette(colours.steps(np.array([[0.0, 1.0]])))
+    )
     assert light[0, 0] > light[0, 1], "more is further from the page"
     assert dark[0, 0] < dark[0, 1]
     np.testing.assert_array_equal(pixels(images.small(made)), made)

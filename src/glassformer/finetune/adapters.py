@@ -80,21 +80,19 @@ def substitute(
     model: nn.Module, name: str, rank: int, alpha: float, dropout: float = 0.0
 ) -> LoRALinear:
     """Put an adapter, its weights unset, into the linear map of this name."""
-    parent, _, own = name.rpartition(".")
     base = model.get_submodule(name)
     assert isinstance(base, Linear)
     adapted = LoRALinear(base, rank, alpha, dropout)
-    setattr(model.get_submodule(parent), own, adapted)
+    model.set_submodule(name, adapted)
     return adapted
 
 
 def fold(model: nn.Module) -> None:
     """Add every adapter to its weight, in floating point: the model has plain linear maps again."""
     for name, adapted in adapters(model).items():
-        parent, _, own = name.rpartition(".")
         plain = Linear(adapted.in_features, adapted.out_features, bias=False, device="meta")
         plain.weight, plain.bias = nn.Parameter(adapted.matrix.detach()), adapted.bias
-        setattr(model.get_submodule(parent), own, plain.train(adapted.training))
+        model.set_submodule(name, plain.train(adapted.training))
     for module in model.modules():
         if isinstance(module, Linear):
             module.dequantize()

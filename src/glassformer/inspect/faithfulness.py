@@ -58,8 +58,9 @@ def faithfulness(
     position, and no learned token. ConfigError: scores of another look, or no step.
     """
     path = Interpolation(look, attribution.target, baseline)
-    both = attribution.scores, attribution.source_scores
-    scores = torch.cat([part for part in both if part is not None])
+    scores = attribution.scores
+    if attribution.source_scores is not None:
+        scores = torch.cat([scores, attribution.source_scores])
     if len(scores) != path.count:
         raise ConfigError(
             f"The attribution has {len(scores)} scores and the input {path.count} elements; "

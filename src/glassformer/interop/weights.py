@@ -143,7 +143,7 @@ def as_stored(of: Published, tensors: Tensors) -> Published:
     matrix than the embedding: transformers reads it so, whatever config.json says."""
     changed: dict[str, Any] = {}
     for name, fields in of.head.without.items():
-        changed |= fields if name not in tensors.shapes else {}
+        changed |= {} if name in tensors.shapes else fields
     heads = {row.theirs for row in rows_of(of.head.tensors)}
     for name, first in of.family.tied.items() if of.model.tied else ():
         first = _name_in_file(of, first, tensors)

@@ -10,9 +10,8 @@ class Worst:
 
     def __init__(self, most: int = 20):
         self._most, self._came = most, 0
-        self._heap: list[
-            tuple[float, int, float, dict[str, Any]]
-        ] = []  # the mildest first; no two entries tie
+        # the mildest first; no two entries tie
+        self._heap = list[tuple[float, int, float, dict[str, Any]]]()
 
     def add(self, loss: float, values: dict[str, Any]) -> None:
         """Count one example; a loss that is no number is the worst of all."""

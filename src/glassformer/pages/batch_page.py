@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.pages.colours import steps
-from glassformer.pages.images import brightness, png, shades
+from glassformer.pages.images import brightness, palette, png
 from glassformer.pages.kit import Html, document, render
 from glassformer.pages.scene import Line, Scene
 
@@ -114,7 +114,7 @@ class _Sheet:
         else:  # patches are in order of time, then from low bands up; low bands are at the bottom
             self.columns, self.rows = grid
             self.places = [(self.rows - 1 - band, time) for time, band in np.ndindex(grid)]
-            light, dark = shades(brightness(values))
+            light, dark = palette(steps(brightness(values)))
             source = f"--img:url({light});--dark:url({dark});--aspect:5/2"
         self.style = f"{source};--rows:{self.rows};--columns:{self.columns}"
         self.order = sorted(range(len(self.places)), key=self.places.__getitem__)

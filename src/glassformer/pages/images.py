@@ -39,11 +39,6 @@ def encode_png(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def shades(values: np.ndarray) -> tuple[str, str]:
-    """Return addresses of values from 0 to 1, [H, W], on a linear scale: light and dark."""
-    return palette(colours.steps(values))
-
-
 def palette(steps: np.ndarray) -> tuple[str, str]:
     """Return addresses of steps of the ramp, uint8 [H, W], a pixel for each: light and dark."""
     return _png(shade(steps, dark=False)), _png(shade(steps, dark=True))
@@ -68,7 +63,7 @@ def brightness(spectrogram: np.ndarray) -> np.ndarray:
 def small(values: np.ndarray) -> str:
     """Return the address of a thumbnail: of pixels uint8 [H, W, C], or of a spectrogram."""
     if values.dtype != np.uint8:
-        return shades(brightness(values))[0]
+        return palette(colours.steps(brightness(values)))[0]
     image = _image(values)
     image.thumbnail((SMALL, SMALL), Image.Resampling.BOX, reducing_gap=None)
     return _png(image)

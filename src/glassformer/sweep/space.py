@@ -14,8 +14,8 @@ from glassformer.core.errors import ConfigError
 
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})")
-PART = re.compile(r"(?:\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"|[^,])*")
-"""Up to a comma outside of brackets and quotes."""
+PART = re.compile(r",((?:\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"|[^,])*)")
+"""From a comma to the next one outside of brackets and quotes."""
 TENFOLD = 10
 """Ratio of the ends of a range from which its logarithm is drawn evenly."""
 Axes = dict[str, Any]
@@ -73,20 +73,9 @@ def _axis(field: str, text: str) -> Any:
         if all(end.lstrip("+-").isdecimal() for end in found.groups()):
             return kinds.IntDistribution(round(low), round(high), log=log)
         return kinds.FloatDistribution(low, high, log=log)
-    values = _split(text)
+    values = [part.strip() for part in PART.findall(f",{text}")]
     if not all(values):
         raise ConfigError(f"{field}={text} has an empty value; write null for none.")
     if len(set(values)) < len(values):
         raise ConfigError(f"{field}={text} has a value twice; give each once.")
     return kinds.CategoricalDistribution(values) if len(values) > 1 else None
-
-
-def _split(text: str) -> list[str]:
-    """Split a text at commas outside of brackets and quotes."""
-    parts, at = list[str](), 0
-    while at <= len(text):
-        found = PART.match(text, at)
-        assert found is not None
-        parts.append(found[0].strip())
-        at = found.end() + 1
-    return parts
