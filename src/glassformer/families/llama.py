@@ -32,7 +32,7 @@ def write_rotary(model: ModelConfig) -> dict[str, Any]:
     """`rope_parameters` of a configuration, and the keys that transformers 4 reads."""
     own: dict[str, Any] = {"rope_type": "default"}
     if model.rotary_factor != 1:
-        own |= {"rope_type": "linear", "factor": model.rotary_factor}
+        own = {"rope_type": "linear", "factor": model.rotary_factor}
     if model.rotary_wavelengths is not None:
         short, long = model.rotary_wavelengths
         own |= {

@@ -1,6 +1,7 @@
 """Vision Transformers (Dosovitskiy et al. 2021), and DeiT (Touvron et al. 2021), whose distillation
 token is a register; DeiT without distillation is published as ViT."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -28,12 +29,10 @@ def write_patches(model: ModelConfig) -> dict[str, Any]:
     """Sizes of image and patch, as one number where they are square."""
     if model.grid is None or model.patch is None:
         raise ValueError("grid and patch, which are not known")
-    sizes = {
-        "image_size": [n * p for n, p in zip(model.grid, model.patch, strict=True)],
-        "patch_size": list(model.patch),
-    }
-    square = {name: own[0] if own[0] == own[1] else own for name, own in sizes.items()}
-    return square | {"num_channels": model.patch_width // (model.patch[0] * model.patch[1])}
+    size = [n * p for n, p in zip(model.grid, model.patch, strict=True)]
+    image, patch = (one[0] if one[0] == one[1] else [*one] for one in (size, model.patch))
+    channels = model.patch_width // math.prod(model.patch)
+    return {"image_size": image, "patch_size": patch, "num_channels": channels}
 
 
 VIT = Family(

@@ -253,9 +253,11 @@ def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
         raise DataError(
             "there are no training images from which processor.image.mean and std could be computed"
         )
-    sums = [part.sum((0, 1, 2), np.int64) for part in parts]
-    squares = [np.square(part, dtype=np.uint16).sum((0, 1, 2), np.int64) for part in parts]
+    sums = [
+        [one.sum((0, 1, 2), np.int64) for one in (part, np.square(part, dtype=np.uint16))]
+        for part in parts
+    ]
     # whole numbers until the divisions, however many
-    moments = list(zip(np.sum(sums, 0).tolist(), np.sum(squares, 0).tolist(), strict=True))
+    moments = np.sum(sums, 0).T.tolist()
     deviations = ((n * square - total**2) ** 0.5 / (255 * n) for total, square in moments)
     return tuple(total / (255 * n) for total, _ in moments), tuple(d or 1.0 for d in deviations)
