@@ -84,7 +84,7 @@ def write(model: Transformer, ours: Adapters, known: Mapping[str, Stored]) -> Ad
         modules = [name.removesuffix(WEIGHT) for name in stored.ours]
         if ours.whole.keys() >= {*stored.ours}:
             whole[place] = stored.write(ours.whole, model.config)
-        elif any(module in ours.maps for module in modules):
+        elif ours.maps.keys() & modules:
             maps[place.removesuffix(WEIGHT)] = _join(model, modules, ours.maps)
             transposed |= stored.how.transposed
         else:

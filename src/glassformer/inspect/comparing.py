@@ -99,8 +99,8 @@ class Comparison:
 
 def compare(a: Look, b: Look) -> Comparison:
     """Two looks with their elements aligned."""
-    own, sources = (a.elements, b.elements), (a.source_elements, b.source_elements)
-    return Comparison(a, b, aligned(*own), aligned(*sources))
+    sources = aligned(a.source_elements, b.source_elements)
+    return Comparison(a, b, aligned(a.elements, b.elements), sources)
 
 
 def aligned(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:

@@ -22,6 +22,7 @@ from glassformer.interop.configuration import Published, published, with_pooling
 from glassformer.interop.generation import generation
 from glassformer.interop.weights import filled, tensors_of, with_first_tokens
 from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.media.patches import pair
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
@@ -179,4 +180,4 @@ def _sides(given: Any) -> list[int]:
     """Height and width of a size, which may be one number."""
     if isinstance(given, dict):
         return [given["height"], given["width"]]
-    return [given, given] if isinstance(given, int) else list(given)
+    return [*pair(given)]

@@ -177,7 +177,8 @@ class MultiLabelScore(PerClass):
 
     def __init__(self, names: Sequence[str]):
         self._names, self._calibration = names, Calibration()
-        self._right, self._predicted, self._gold = np.zeros((3, len(names)), dtype=np.int64)
+        self._counts = np.zeros((3, len(names)), np.int64)
+        """Labels that were predicted rightly, predicted, and gold."""
         self._examples = self._all_right = self._unseen = 0
 
     def add(
@@ -193,9 +194,7 @@ class MultiLabelScore(PerClass):
         `unseen`: number of further labels of each example, which training never saw.
         """
         predicted = probabilities >= threshold
-        self._right += (gold & predicted).sum(0)
-        self._predicted += predicted.sum(0)
-        self._gold += gold.sum(0)
+        self._counts += [one.sum(0) for one in (gold & predicted, predicted, gold)]
         whole = (gold == predicted).all(1)
         if unseen is not None:
             whole &= unseen == 0
@@ -228,7 +227,7 @@ class MultiLabelScore(PerClass):
 
     def classes(self) -> dict[str, Counts]:
         """The counts of each label."""
-        return _name(self._names, self._right, self._predicted, self._gold)
+        return _name(self._names, *self._counts)
 
 
 def _name(names: Sequence[str], *counts: np.ndarray) -> dict[str, Counts]:

@@ -27,11 +27,11 @@ class LanguageModelScore:
     def result(self, n_bytes: int | None = None) -> dict[str, float]:
         """`loss`, `perplexity` = e^loss (at most e^700), `accuracy`, `tokens`, and from the bytes,
         `bits_per_byte`."""
-        loss = self.nats / self.tokens if self.tokens else math.nan
+        count = self.tokens or math.nan
         scores = {
-            "loss": loss,
+            "loss": (loss := self.nats / count),
             "perplexity": math.exp(min(loss, 700.0)),
-            "accuracy": self.correct / self.tokens if self.tokens else math.nan,
+            "accuracy": self.correct / count,
             "tokens": self.tokens,
         }
         if n_bytes:
