@@ -180,8 +180,9 @@ def tag_baselines(
     number = {name: i for i, name in enumerate(names)}
     pairs, counts = Counter[tuple[str, str]](), Counter[str]()
     for row in train:
-        pairs.update(pair for pair in zip(row.words, row.tags, strict=True) if pair[1] in number)
-        counts.update(tag for tag in row.tags if tag in number)
+        known = [pair for pair in zip(row.words, row.tags, strict=True) if pair[1] in number]
+        pairs.update(known)
+        counts.update(tag for _, tag in known)
     every = commonest(counts) or names[0]
     own = iter(most_frequent(pairs, chain.from_iterable(row.words for row in asked), rare=True))
     found: Scores = {}

@@ -4,6 +4,7 @@ metrics.jsonl  ->  curves  scores  baselines  classes  samples  recipe
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -100,24 +101,30 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
 
 def _scores(metrics: Sequence[Record]) -> tuple[list[Record], list[tuple[str, str]]]:
     """The scores of all validations, and the signatures of scores that have one."""
-    steps: dict[int, Record] = {}  # a validation may be in several lines of metrics
-    for m in metrics:
-        own = {name[11:]: m[name] for name in m if name.startswith("validation_")}
-        if own:
-            about = {name: m[name] for name in UNSCORED if name in m}
-            steps.setdefault(m["step"], {}).update(about | own)
-    latest = {name: value for line in steps.values() for name, value in line.items()}
+    validations, latest = _validations(metrics), Record()
+    for line in validations:
+        latest |= line
     found = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
     if not found:
         return [], []
     names = [*(name for name in SCORES if name in found), *found]
     rows = [
         {name: line.get(name) for name in ("step", *names, "seconds")}
-        for line in steps.values()
+        for line in validations
         if line.keys() & {*names}
     ]
     signatures = [(name, value) for name, value in latest.items() if isinstance(value, str)]
     return rows, signatures
+
+
+def _validations(metrics: Sequence[Record]) -> list[Record]:
+    """A record of scores for each validated step, which may be in several lines of metrics."""
+    steps = defaultdict[int, Record](Record)
+    for m in metrics:
+        own = {name[11:]: m[name] for name in m if name.startswith("validation_")}
+        if own:
+            steps[m["step"]] |= {name: m[name] for name in UNSCORED if name in m} | own
+    return [*steps.values()]
 
 
 def _baselines(metrics: Sequence[Record]) -> tuple[list[Record], str]:

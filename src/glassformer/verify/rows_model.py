@@ -103,11 +103,11 @@ class Production:
             config.position,
             f"{config.position}.{config.bias_placement}",
             config.norm,
-            "gated" if config.gated else "",
-            config.norm_placement + ("" if config.residual else ".without"),
-            "" if config.residual else "without",
-            f"{config.head}.distilled" if config.distilled else "",
-            f"{config.head}.untied" if not config.tied else "",
+            "gated" * config.gated,
+            config.norm_placement + ".without" * (not config.residual),
+            "without" * (not config.residual),
+            f"{config.head}.distilled" * config.distilled,
+            f"{config.head}.untied" * (not config.tied),
             config.head,
         )
         """Ends of the names of claims that are those of some models only."""
