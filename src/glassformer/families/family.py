@@ -33,20 +33,22 @@ ACTIVATIONS = {
     "tanh": "tanh",
 }
 """Functions by the names of config.json, and by ours."""
+Values = dict[str, Any]
+"""Keys of a config.json, or fields of ours, with their values."""
 
 
 @dataclass(frozen=True)
 class Computed:
     """Fields that follow from several keys of config.json, and the keys that follow from them."""
 
-    read: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    write: Callable[[ModelConfig], Mapping[str, Any]]
+    read: Callable[[Values], Values]
+    write: Callable[[ModelConfig], Values]
 
 
 def depths(encoder: str, decoder: str) -> Computed:
     """The numbers of blocks by their keys; null for a decoder means the encoder's number."""
 
-    def read(keys: Mapping[str, Any]) -> dict[str, Any]:
+    def read(keys: Values) -> Values:
         n, own = keys[encoder], keys[decoder]
         own = n if own is None else own
         return {"n_layers": own, "n_encoder_layers": None if n == own else n}
@@ -60,16 +62,16 @@ class Head:
 
     task: str
     input: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Values = field(default_factory=dict)
     tensors: str = ""
     """As those of the family; names are absolute unless they begin with a dot."""
     unused: str = ""
     """Expression for tensors that this class has and its task does not read."""
     same: Mapping[str, str] = field(default_factory=dict)
     """Fields that have the value of another one."""
-    without: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    without: Mapping[str, Values] = field(default_factory=dict)
     """Fields of a model whose file lacks a tensor, by its name."""
-    processor: Mapping[str, Any] = field(default_factory=dict)
+    processor: Values = field(default_factory=dict)
     """Fields of the recipe's section `processor`."""
 
 
@@ -131,7 +133,7 @@ class Family:
     """As config.json names it."""
     prefix: str
     """Of the trunk's tensors in a model with a head."""
-    fixed: Mapping[str, Any]
+    fixed: Values
     """Fields that every model of the family has."""
     fields: str
     """Lines of a field and its key in config.json."""
@@ -147,7 +149,7 @@ class Family:
     )
     """Values of fields by their names in config.json; of several, the first is written."""
     computed: tuple[Computed, ...] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Values = field(default_factory=dict)
     """Keys that a config.json may leave out."""
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Keys whose other values change the formula, with those that are known here."""
@@ -172,7 +174,7 @@ class Family:
         """The keys of `fields`."""
         return dict(map(str.split, filter(str.strip, self.fields.splitlines())))
 
-    def model(self, head: Head, keys: Mapping[str, Any]) -> ModelConfig:
+    def model(self, head: Head, keys: Values) -> ModelConfig:
         """The configuration that the keys of a `config.json` describe; KeyError: one is missing.
         ConfigError, ValueError, TypeError: a value that cannot be."""
         fields = {**self.fixed, **self._read(keys), **_classes(head, keys), **head.fields}
@@ -181,7 +183,7 @@ class Family:
         fields |= {name: fields[other] for name, other in head.same.items()}
         return ModelConfig.parse(fields)
 
-    def _read(self, keys: Mapping[str, Any]) -> dict[str, Any]:
+    def _read(self, keys: Values) -> Values:
         found = {}
         for name, key in self.keys.items():
             value, names = keys.get(key), self.names.get(name)
@@ -245,7 +247,7 @@ class Family:
         )
 
 
-def _classes(head: Head, keys: Mapping[str, Any]) -> dict[str, Any]:
+def _classes(head: Head, keys: Values) -> Values:
     """Names of the classes, of equal ones with a number; ValueError: numbers are predicted."""
     if head.fields.get("head") not in ("classify", "tag"):
         return {}

@@ -6,11 +6,10 @@ the same model.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
-from glassformer.families.family import Family, Head
+from glassformer.families.family import Family, Head, Values
 from glassformer.models.config import ModelConfig
 
 ROTARY = ("rotary_base", "rotary_factor", "rotary_wavelengths")
@@ -25,7 +24,7 @@ class Fit:
     family: Family
     name: str
     head: Head
-    keys: Mapping[str, Any]
+    keys: Values
     differences: tuple[str, ...]
 
 
@@ -43,9 +42,7 @@ def fits(model: ModelConfig, task: str) -> list[Fit]:
     return sorted(found, key=lambda fit: len(fit.differences))
 
 
-def nearest(
-    model: ModelConfig, task: str, only: Mapping[str, Mapping[str, Any]] | None = None
-) -> Fit | None:
+def nearest(model: ModelConfig, task: str, only: Mapping[str, Values] | None = None) -> Fit | None:
     """The class in which the model differs least, at best not at all; None: the task has none.
 
     only: The classes that a program knows, with the values of fields that it computes.
@@ -85,12 +82,12 @@ def _fit(family: Family, name: str, head: Head, model: ModelConfig) -> Fit:
 
 def keys_of(
     family: Family, name: str, head: Head, model: ModelConfig
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[Values, dict[str, str]]:
     """`config.json` of a model as one of this class, and the fields whose values it has no name
     for, with what is said of them."""
     unnamed: dict[str, str] = {}
     values = _explicit(model)
-    keys: dict[str, Any] = {"model_type": family.model_type, "architectures": [name]}
+    keys: Values = {"model_type": family.model_type, "architectures": [name]}
     keys |= {key: known[0] for key, known in family.only.items() if known[0] is not None}
     for field, key in family.keys.items():
         keys[key] = value = values[field]
@@ -107,12 +104,12 @@ def keys_of(
     return keys | _class_keys(model), unnamed
 
 
-def _class_keys(model: ModelConfig) -> dict[str, Any]:
+def _class_keys(model: ModelConfig) -> Values:
     """Keys of a model with classes."""
     if not model.class_count:
         return {}
     names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
-    keys: dict[str, Any] = {"num_labels": len(names)}
+    keys: Values = {"num_labels": len(names)}
     keys["id2label"] = {str(i): one for i, one in enumerate(names)}
     keys["label2id"] = {one: i for i, one in enumerate(names)}
     if model.multi_label:
@@ -120,13 +117,13 @@ def _class_keys(model: ModelConfig) -> dict[str, Any]:
     return keys
 
 
-def _explicit(model: ModelConfig) -> dict[str, Any]:
+def _explicit(model: ModelConfig) -> Values:
     """The fields, those that follow from others written out."""
     widths = {"d_head": model.head_width, "d_ff": model.ff_width, "n_kv_heads": model.kv_heads}
     return model.model_dump() | widths | {"n_encoder_layers": model.depth("encoder")}
 
 
-def effective(model: ModelConfig) -> dict[str, Any]:
+def effective(model: ModelConfig) -> Values:
     """The fields that change what a model computes, with the values that defaults stand for."""
     values = _explicit(model)
     dense = {"masked_lm": "gelu", "classify": "tanh", "pool": "tanh"}.get(model.head)

@@ -1,15 +1,13 @@
 """Llama (Touvron et al. 2023) and those of its form: Mistral, Qwen 2 and 3, Gemma."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from glassformer.families.family import TAGS, TEXT, VECTORS, Computed, Family, Head
+from glassformer.families.family import TAGS, TEXT, VECTORS, Computed, Family, Head, Values
 from glassformer.models.config import ModelConfig
 
 
-def read_rotary(keys: Mapping[str, Any]) -> dict[str, Any]:
+def read_rotary(keys: Values) -> Values:
     """Base and scaling of the angles; `rope_parameters` holds both since transformers 5."""
     own = {**(keys.get("rope_scaling") or {}), **(keys.get("rope_parameters") or {})}
     found = {"rotary_base": own.get("rope_theta", keys.get("rope_theta", 10000.0))}
@@ -28,9 +26,9 @@ def read_rotary(keys: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"angles scaled as {kind!r}; default, linear and llama3 are known")
 
 
-def write_rotary(model: ModelConfig) -> dict[str, Any]:
+def write_rotary(model: ModelConfig) -> Values:
     """`rope_parameters` of a configuration, and the keys that transformers 4 reads."""
-    own: dict[str, Any] = {"rope_type": "default"}
+    own: Values = {"rope_type": "default"}
     if model.rotary_factor != 1:
         own = {"rope_type": "linear", "factor": model.rotary_factor}
     if model.rotary_wavelengths is not None:
@@ -49,7 +47,7 @@ def write_rotary(model: ModelConfig) -> dict[str, Any]:
 ROTARY = Computed(read_rotary, write_rotary)
 
 
-def read_biases(keys: Mapping[str, Any]) -> dict[str, Any]:
+def read_biases(keys: Values) -> Values:
     """Of Llama, `attention_bias` is also that of the output map; biases that are not there are
     0."""
     attention = bool(keys.get("attention_bias"))

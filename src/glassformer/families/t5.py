@@ -1,14 +1,11 @@
 """T5 (Raffel et al. 2020), also 1.1 and mT5's form with gated feed-forward networks."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from glassformer.families.bart import BART
-from glassformer.families.family import ACTIVATIONS, Computed, Family, Head, depths
+from glassformer.families.family import ACTIVATIONS, Computed, Family, Head, Values, depths
 from glassformer.models.config import ModelConfig
 
 
-def read_feedforward(keys: Mapping[str, Any]) -> dict[str, Any]:
+def read_feedforward(keys: Values) -> Values:
     """`relu`, or `gated-gelu`, in which GELU is that by tanh."""
     name = str(keys.get("feed_forward_proj", "relu"))
     own = name.removeprefix("gated-")
@@ -16,7 +13,7 @@ def read_feedforward(keys: Mapping[str, Any]) -> dict[str, Any]:
     return {"gated": own != name, "activation": activation}
 
 
-def write_feedforward(model: ModelConfig) -> dict[str, Any]:
+def write_feedforward(model: ModelConfig) -> Values:
     """The name of the network."""
     names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     if model.gated and model.activation == "gelu_tanh":
@@ -26,7 +23,7 @@ def write_feedforward(model: ModelConfig) -> dict[str, Any]:
     return {"feed_forward_proj": "gated-" * model.gated + names[model.activation]}
 
 
-def read_head(keys: Mapping[str, Any]) -> dict[str, Any]:
+def read_head(keys: Values) -> Values:
     """A tied head reads the stream scaled; transformers 5 has a key of its own for that."""
     tied = keys.get("tie_word_embeddings") is not False
     return {"tied": tied, "head_scale": bool(keys.get("scale_decoder_outputs", tied))}

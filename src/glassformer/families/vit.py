@@ -2,15 +2,13 @@
 token is a register; DeiT without distillation is published as ViT."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from glassformer.families.family import Computed, Family, Head
+from glassformer.families.family import Computed, Family, Head, Values
 from glassformer.models.config import ModelConfig
 
 
-def read_patches(keys: Mapping[str, Any]) -> dict[str, Any]:
+def read_patches(keys: Values) -> Values:
     """The grid of patches of an image of `image_size`."""
     (height, width), (p, q) = (
         own if isinstance(own := keys[name], list) else [own, own]
@@ -25,7 +23,7 @@ def read_patches(keys: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_patches(model: ModelConfig) -> dict[str, Any]:
+def write_patches(model: ModelConfig) -> Values:
     """Sizes of image and patch, as one number where they are square."""
     if model.grid is None or model.patch is None:
         raise ValueError("grid and patch, which are not known")

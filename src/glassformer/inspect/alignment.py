@@ -22,6 +22,9 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.word_spans import WORD, Side, read_side
 
+Chosen = Sequence[int] | None
+"""Layers or heads by their numbers; None: the default."""
+
 
 @dataclass(frozen=True)
 class CrossAttention:
@@ -36,9 +39,7 @@ class CrossAttention:
         """The layer before the last, whose heads align words best (Garg et al. 2019, section 3)."""
         return max(0, len(self.patterns) - 2)
 
-    def words(
-        self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
-    ) -> Float[Tensor, "_ _"]:
+    def words(self, layers: Chosen = None, heads: Chosen = None) -> Float[Tensor, "_ _"]:
         """Attention between words, [target words, source words].
 
         m_uw = mean over layers, heads and the tokens t of target word u of Σ a_ts over the tokens s
@@ -60,9 +61,7 @@ class CrossAttention:
         into, out_of = tables
         return (into @ mean @ out_of.T) / into.sum(1, keepdim=True).clamp(min=1)
 
-    def align(
-        self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
-    ) -> list[tuple[int, int]]:
+    def align(self, layers: Chosen = None, heads: Chosen = None) -> list[tuple[int, int]]:
         """Pairs (source word, target word), sorted: each target word and its most attended word.
 
         Source: Garg et al., Jointly Learning to Align and Translate with Transformer Models, 2019.
@@ -107,8 +106,8 @@ def aligned(
     tokenizer: PairTokenizer,
     source: str,
     target: str,
-    layers: Sequence[int] | None = None,
-    heads: Sequence[int] | None = None,
+    layers: Chosen = None,
+    heads: Chosen = None,
 ) -> list[tuple[int, int]]:
     """The word alignment of a pair; none without words on both sides that the model reads at once
     (a source that was cut has none)."""

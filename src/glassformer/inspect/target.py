@@ -35,6 +35,9 @@ ELEMENTS = 1 << 13
 """Elements in one forward pass of a batch."""
 LEARNING = 1 << 10
 """The same with gradients, which keep the activations of every layer."""
+Rows = Float[Tensor, "B _"]
+"""Logits, or shares of elements, of each of B changes."""
+Numbers = Float[Tensor, "B"]
 Baseline = str | int
 """The vector of an absent element: `zero`; `mean`, of this sequence; or a token by its id."""
 
@@ -61,12 +64,12 @@ class Target:
         """The logits of a look from which the target is read."""
         return look.logits[None] if self.position is None else look.logits[None, self.position]
 
-    def value(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
+    def value(self, logits: Rows) -> Numbers:
         """The target of each row, in logits."""
         wanted = logits[:, self.index]
         return wanted if self.against is None else wanted - logits[:, self.against]
 
-    def probability(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
+    def probability(self, logits: Rows) -> Numbers:
         """The outcome's probability in each row; with `against`, that among the two."""
         if self.against is not None:
             return self.value(precise(logits)).sigmoid()
@@ -124,7 +127,7 @@ def rerun(
     rows: int = 1,
     keep: Sequence[str] = (),
     gradients: bool = False,
-) -> tuple[Float[Tensor, "B _"], Tape]:
+) -> tuple[Rows, Tape]:
     """Run a look's model on `rows` copies of its input, under its edits and then `changes`.
 
     Gives the logits of the target, [rows, V], and the tape.
@@ -176,7 +179,7 @@ class Interpolation:
         blanks = (_blank(baseline, e, embed) for e, embed in zip(vectors, embeds, strict=True))
         self._ends = [(blank, e - blank) for e, blank in zip(vectors, blanks, strict=True)]
 
-    def logits(self, shares: Float[Tensor, "B _"]) -> Float[Tensor, "B _"]:
+    def logits(self, shares: Rows) -> Rows:
         """The logits of the target, differentiable by shares that require a gradient."""
         shares = shares.to(self._ends[0][1])
         parts = [shares[:, self.own :], shares[:, : self.own]][-len(self._ends) :]
@@ -188,16 +191,12 @@ class Interpolation:
         gradients = shares.requires_grad
         return rerun(self.look, self.target, [change], rows=len(shares), gradients=gradients)[0]
 
-    def values(
-        self, shares: Float[Tensor, "B _"], read: Callable[[Tensor], Tensor] | None = None
-    ) -> Float[Tensor, "B"]:
+    def values(self, shares: Rows, read: Callable[[Tensor], Tensor] | None = None) -> Numbers:
         """The target for each row of shares, in logits, or another reading of the logits."""
         read, portions = read or self.target.value, in_portions(len(shares), self.count)
         return torch.cat([read(self.logits(shares[rows])).cpu().double() for rows in portions])
 
-    def slopes(
-        self, shares: Float[Tensor, "B _"]
-    ) -> tuple[Float[Tensor, "B"], Float[Tensor, "B _"]]:
+    def slopes(self, shares: Rows) -> tuple[Numbers, Rows]:
         """The target for each row of shares, and its gradient by them."""
         found = []
         for rows in in_portions(len(shares), self.count, LEARNING):

@@ -11,12 +11,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json
 from glassformer.families import FAMILIES
-from glassformer.families.family import Family, Head
+from glassformer.families.family import Family, Head, Values
 from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_values
 from glassformer.processors.config import VectorConfig
@@ -45,12 +44,12 @@ class Published:
     folder: Path
     family: Family
     head: Head
-    keys: Mapping[str, Any]
+    keys: Values
     """Of `config.json`, the family's defaults among them."""
     model: ModelConfig
 
 
-def published_keys(path: Path) -> dict[str, Any] | None:
+def published_keys(path: Path) -> Values | None:
     """The keys of a folder's `config.json`; None: they are of no published model.
 
     CheckpointError: a file that is missing or damaged, or a file instead of the folder.
@@ -71,7 +70,7 @@ def published_keys(path: Path) -> dict[str, Any] | None:
     return keys if keys.get("model_type", "glassformer") != "glassformer" else None
 
 
-def published(folder: Path, keys: Mapping[str, Any]) -> Published:
+def published(folder: Path, keys: Values) -> Published:
     """The model that `config.json` describes; CheckpointError: one that is not known here, or that
     computes something else."""
     path, kind = folder / FILE, keys.get("model_type")
@@ -96,7 +95,7 @@ def published(folder: Path, keys: Mapping[str, Any]) -> Published:
     return Published(folder, family, head, keys, model)
 
 
-def _check(family: Family, keys: Mapping[str, Any], path: Path) -> None:
+def _check(family: Family, keys: Values, path: Path) -> None:
     """Raise CheckpointError for weights of few bits, and for keys that change the formula."""
     found = [f"{file} is there" for name in QUANTIZED if (file := path.parent / name).is_file()]
     if isinstance(own := keys.get("quantization_config"), Mapping):
@@ -153,7 +152,7 @@ def with_pooling(of: Published) -> Published:
     return replace(of, head=head, model=of.model.model_copy(update=fields))
 
 
-def _vectors(of: Published, normalizes: bool) -> dict[str, Any]:
+def _vectors(of: Published, normalizes: bool) -> Values:
     """Read how texts are encoded; one longer than the model is cut, also where no file says so."""
     limits = _settings(min(of.folder.glob(LIMITS), default=of.folder / PROMPTS))
     prompts = _settings(of.folder / PROMPTS)
@@ -173,11 +172,11 @@ def _vectors(of: Published, normalizes: bool) -> dict[str, Any]:
     return VectorConfig.parse(values).model_dump(mode="json")
 
 
-def _settings(file: Path) -> dict[str, Any]:
+def _settings(file: Path) -> Values:
     return read_json(file) if file.is_file() else {}
 
 
-def _pool(chosen: Mapping[str, Any]) -> str:
+def _pool(chosen: Values) -> str:
     """The pooling of these settings; ValueError: another one, or several together."""
     if chosen.get("include_prompt") is False:
         raise ValueError("a pooling without the prompt (include_prompt) is not known")

@@ -4,12 +4,11 @@ Most keys are fields of the same name; `num_beams` is `beams`, and `max_length` 
 encoder-decoder counts the symbol that begins its target.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json
+from glassformer.families.family import Values
 from glassformer.models.config import ModelConfig
 from glassformer.runtime.config import SAMPLING, GenerateConfig
 from glassformer.runtime.constraints import CONSTRAINTS, is_set
@@ -36,7 +35,7 @@ NOT_READ = {
 """Keys that change what is generated and are not read here, with the values that change nothing."""
 
 
-def not_read(folder: Path, keys: Mapping[str, Any]) -> list[str]:
+def not_read(folder: Path, keys: Values) -> list[str]:
     """Keys of these files that change what is generated, and are not read."""
     own = _keys(folder, keys)
     found = [key for key, plain in NOT_READ.items() if own.get(key, plain) not in (plain, None)]
@@ -45,7 +44,7 @@ def not_read(folder: Path, keys: Mapping[str, Any]) -> list[str]:
     return found + ["task_specific_params"] * bool(keys.get("task_specific_params"))
 
 
-def generation(folder: Path, keys: Mapping[str, Any], model: ModelConfig) -> GenerateConfig:
+def generation(folder: Path, keys: Values, model: ModelConfig) -> GenerateConfig:
     """How the model generates by default: greedily, unless its files say otherwise.
 
     `keys`: of config.json, where models of before 2023 have them. CheckpointError: a value that is
@@ -68,7 +67,7 @@ def generation(folder: Path, keys: Mapping[str, Any], model: ModelConfig) -> Gen
     return config
 
 
-def written(config: GenerateConfig) -> dict[str, Any]:
+def written(config: GenerateConfig) -> Values:
     """The keys of `generation_config.json` for these fields."""
     own = config.model_dump(mode="json")
     values = {"max_new_tokens": config.max_new_tokens}
@@ -84,15 +83,15 @@ def written(config: GenerateConfig) -> dict[str, Any]:
     return values | {"do_sample": True} | chosen
 
 
-def _keys(folder: Path, keys: Mapping[str, Any]) -> Mapping[str, Any]:
+def _keys(folder: Path, keys: Values) -> Values:
     path = folder / FILE
     return read_json(path) if path.is_file() else keys
 
 
-def _fields(own: Mapping[str, Any], searches: bool) -> dict[str, Any]:
+def _fields(own: Values, searches: bool) -> Values:
     """The fields of keys that have a value; `searches`: an encoder-decoder."""
     names = [*_LIMITS, "max_new_tokens"]
-    found: dict[str, Any] = {"length_ratio": None} if searches else {}
+    found: Values = {"length_ratio": None} if searches else {}
     if "stop_strings" in own:
         stop = own["stop_strings"]
         found["stop"] = [stop] if isinstance(stop, str) else stop

@@ -7,7 +7,6 @@ model.safetensors                         its weights, where it is imported
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from glassformer import __version__
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, write_json, write_text
 from glassformer.core.manifest import replacing_files
+from glassformer.families.family import Values
 from glassformer.interop.configuration import Published, published, with_pooling
 from glassformer.interop.generation import generation
 from glassformer.interop.weights import filled, tensors_of, with_first_tokens
@@ -67,9 +67,7 @@ class Opened:
             write_text(folder / CHAT_TEMPLATE, text)
 
 
-def open_published(
-    folder: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
-) -> Opened:
+def open_published(folder: Path, keys: Values, device: torch.device | str = "cpu") -> Opened:
     """The published model of a folder that has these keys, without the rows of its
     vocabulary that have no token (many are padded to a multiple of 64).
 
@@ -136,7 +134,7 @@ def image_reader(folder: Path, model: ModelConfig) -> ImageReader:
         ) from None
 
 
-def _fields(own: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
+def _fields(own: Values, model: ModelConfig) -> Values:
     if model.grid is None or model.patch is None:
         raise ValueError("the model has no grid of patches")
     size = [n * p for n, p in zip(model.grid, model.patch, strict=True)]
@@ -158,7 +156,7 @@ def _fields(own: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _resize(own: Mapping[str, Any], size: list[int]) -> dict[str, Any]:
+def _resize(own: Values, size: list[int]) -> Values:
     """Return the fields of resizing to the model's size: `stretch`, or `crop` where the shorter
     side is resized; ValueError: they would be of another size."""
     given = own.get("size", size)

@@ -30,7 +30,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 
 LIBRARY = "transformers"
-Classes = Callable[[ModelConfig], Mapping[str, Mapping[str, Any]]] | None
+Classes = Callable[[ModelConfig], Mapping[str, dict[str, Any]]] | None
 """Published classes that a program knows for a model, with the values of fields that it computes;
 None: all."""
 SHOWN = 6
