@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import glassformer as gf
 import published_families as families
 from glassformer.core.errors import CheckpointError, GlassformerError
-from glassformer.interop.configuration import published, published_keys
+from glassformer.interop.configuration import published_keys, read_published
 from glassformer.interop.weights import filled, tensors_of
 from glassformer.run.export import export_run
 from glassformer.runtime import GenerateConfig, beam_search, decode
@@ -69,7 +69,7 @@ def models(tmp_path_factory):
             made_up = families.tiny.stir(getattr(families.transformers, case.model)(config))
             made_up.save_pretrained(folder)
             theirs = families.oracle(name, folder)
-            of = published(folder, published_keys(folder) or {})
+            of = read_published(folder, published_keys(folder) or {})
             ours = filled(of, tensors_of(folder, of.family.prefix))
             made[name] = theirs, ours
         return made[name]

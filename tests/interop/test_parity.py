@@ -11,7 +11,7 @@ import published_families as families
 import tiny
 from glassformer.core.batch import Batch, Positions
 from glassformer.inspect.look import run
-from glassformer.interop.configuration import published, published_keys
+from glassformer.interop.configuration import published_keys, read_published
 from glassformer.interop.targets.transformers import fitting, save_model
 from glassformer.interop.weights import filled, tensors_of
 from glassformer.media.patches import patchify
@@ -38,7 +38,7 @@ def keys_of(folder: Path) -> dict:
 
 
 def opened(folder: Path, dtype: torch.dtype = torch.float32) -> Transformer:
-    of = published(folder, keys_of(folder))
+    of = read_published(folder, keys_of(folder))
     return filled(of, tensors_of(folder, of.family.prefix), dtype=dtype)
 
 
@@ -133,7 +133,7 @@ def test_numbers_in_float64(name, folder):
 @pytest.mark.parametrize("name", CASES)
 def test_an_exported_folder_is_loaded_by_the_published_class(name, folder, tmp_path):
     """The same numbers there, and the same bits here."""
-    model, task = opened(folder(name)), published(Path(), keys_of(folder(name))).head.task
+    model, task = opened(folder(name)), read_published(Path(), keys_of(folder(name))).head.task
     fit = fitting(model.config, task)
     save_model(fit, model, tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())

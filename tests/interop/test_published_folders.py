@@ -20,7 +20,7 @@ import glassformer as gf
 import published_families as families
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
-from glassformer.interop.configuration import published, published_keys
+from glassformer.interop.configuration import published_keys, read_published
 from glassformer.interop.parity import compared
 from glassformer.interop.weights import filled, tensors_of
 from glassformer.run.export import export_run
@@ -552,7 +552,7 @@ def test_a_head_is_what_the_tensors_hold(kind, tmp_path):
 def test_rows_without_a_token_are_left_out(name, tmp_path):
     """Padded to 20 rows: what is computed of the others stays."""
     place = families.complete(name, tmp_path / name, vocab_size=20)
-    of = published(place, published_keys(place) or {})
+    of = read_published(place, published_keys(place) or {})
     whole, run = filled(of, tensors_of(place, of.family.prefix)), gf.load(place)
     assert whole.config.vocab_size == 20
     assert run.model.config.vocab_size == run.tokenizer.vocab_size == 13

@@ -70,7 +70,7 @@ def published_keys(path: Path) -> Values | None:
     return keys if keys.get("model_type", "glassformer") != "glassformer" else None
 
 
-def published(folder: Path, keys: Values) -> Published:
+def read_published(folder: Path, keys: Values) -> Published:
     """The model that `config.json` describes; CheckpointError: one that is not known here, or that
     computes something else."""
     path, kind = folder / FILE, keys.get("model_type")

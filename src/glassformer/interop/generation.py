@@ -67,7 +67,7 @@ def generation(folder: Path, keys: Values, model: ModelConfig) -> GenerateConfig
     return config
 
 
-def written(config: GenerateConfig) -> Values:
+def generation_keys(config: GenerateConfig) -> Values:
     """The keys of `generation_config.json` for these fields."""
     own = config.model_dump(mode="json")
     values = {"max_new_tokens": config.max_new_tokens}

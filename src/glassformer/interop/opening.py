@@ -18,7 +18,7 @@ from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, write_json, write_text
 from glassformer.core.manifest import replacing_files
 from glassformer.families.family import Values
-from glassformer.interop.configuration import Published, published, with_pooling
+from glassformer.interop.configuration import Published, read_published, with_pooling
 from glassformer.interop.generation import generation
 from glassformer.interop.weights import filled, tensors_of, with_first_tokens
 from glassformer.media.image import ImageConfig, ImageReader
@@ -73,7 +73,7 @@ def open_published(folder: Path, keys: Values, device: torch.device | str = "cpu
 
     CheckpointError: a model that is not known here, or a file that is missing or damaged.
     """
-    of = with_pooling(published(folder, keys))
+    of = with_pooling(read_published(folder, keys))
     tensors = tensors_of(folder, of.family.prefix)
     model = filled(of, tensors, device)
     if of.model.reads_patches:

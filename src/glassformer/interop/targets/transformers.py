@@ -17,7 +17,7 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import write_json
 from glassformer.families.fit import Fit, nearest
-from glassformer.interop.generation import written
+from glassformer.interop.generation import generation_keys
 from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.image import ImageReader
@@ -102,7 +102,7 @@ def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
         template.save(folder)
         ids["eos_token_id"] = sorted(template.ends)
     if model.config.predicts_next:
-        write_json(folder / "generation_config.json", ids | written(task.recipe.generate))
+        write_json(folder / "generation_config.json", ids | generation_keys(task.recipe.generate))
     return fit.name
 
 
