@@ -44,8 +44,8 @@ def write_data(write: Callable[[Path], None], folder: Path) -> None:
 
 
 def with_files(values: Mapping[str, Any], run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return recipe values in which rows at `data.SPLIT.path` are files of the run, which `written`
-    writes; and the rows by split."""
+    """Return recipe values in which rows at `data.SPLIT.path` are files of the run, as `keep_rows`
+    writes them; and the rows by split."""
     data = values.get("data")
     splits = data if isinstance(data, Mapping) else {}
     rows = {
@@ -59,27 +59,22 @@ def with_files(values: Mapping[str, Any], run: Path) -> tuple[dict[str, Any], di
 
 
 @contextmanager
-def written(rows: Mapping[str, Any], run: Path, resume: bool) -> Iterator[None]:
-    """Write rows into the run folder, or compare them with those that it has when it is resumed; if
-    no run begins there in the body, they are removed again. ConfigError: other rows, or one that
-    JSON cannot hold."""
+def keep_rows(rows: Mapping[str, Any], run: Path, resume: bool, first: bool) -> Iterator[None]:
+    """Write rows into the run folder, in the `first` process; the others, and a run that is
+    resumed, compare them. If no run begins there in the body, they are removed again. ConfigError:
+    other rows, or one that JSON cannot hold."""
     home = run.absolute() / DATA
-    new = bool(rows) and not (resume and home.is_dir())
+    new = bool(rows) and first and not (resume and home.is_dir())
     try:
         if new:
             shutil.rmtree(home, ignore_errors=True)  # of an attempt that was stopped
             write_data(lambda folder: _write_or_compare(rows, folder, new), home)
         else:
-            check_rows(rows, run)
+            _write_or_compare(rows, home, new)
         yield
     finally:
         if new and not (run / "recipe.yaml").exists():
             shutil.rmtree(home, ignore_errors=True)
-
-
-def check_rows(rows: Mapping[str, Any], run: Path) -> None:
-    """Raise ConfigError unless rows are those of the run folder."""
-    _write_or_compare(rows, run.absolute() / DATA, new=False)
 
 
 def _are_rows(given: Any) -> bool:

@@ -13,7 +13,7 @@ from glassformer.core.distributed.torchrun import is_repeated_start, joined, lea
 from glassformer.core.progress import Progress, following
 from glassformer.core.signals import Stop
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.folder.given_data import check_rows, written
+from glassformer.training.folder.given_data import keep_rows
 from glassformer.training.folder.history import Listener, tensorboard
 from glassformer.training.folder.run_folder import check_folder, has_run, hold, unchanged
 from glassformer.training.loop.setup import set_up
@@ -46,10 +46,10 @@ def train(
         resume, checkpoint = resume or (again and has_run(run)), None if again else checkpoint
         processes.from_first(lambda: check_folder(run, resume, checkpoint))
         held.enter_context(processes.first_holds(lambda: hold(run)))
-        held.enter_context(processes.first_holds(lambda: written(rows or {}, run, resume)))
+        with processes.in_turn():
+            held.enter_context(keep_rows(rows or {}, run, resume, processes.first))
         held.enter_context(cpu_threads())
         with processes.first_holds(lambda: unchanged(run)), following(shown.before):
-            processes.each(lambda: None if processes.first else check_rows(rows or {}, run))
             own = set_up(recipe, run, resume, checkpoint, processes, shown.message)
             if own.task.recipe.train.tensorboard and processes.first:
                 listeners = [*listeners, held.enter_context(tensorboard(run))]
