@@ -75,9 +75,9 @@ def test_output_to_a_file_is_utf8_on_windows(monkeypatch, windows, asked, expect
 
 
 def test_paths_have_slashes(monkeypatch):
-    assert folders.slashed("a/b\\c") == "a/b\\c", "a name may hold a backslash here"
+    assert folders.with_slashes("a/b\\c") == "a/b\\c", "a name may hold a backslash here"
     monkeypatch.setattr(os, "sep", "\\")
-    assert folders.slashed("C:\\data\\cat\\1.png") == "C:/data/cat/1.png"
+    assert folders.with_slashes("C:\\data\\cat\\1.png") == "C:/data/cat/1.png"
 
 
 def test_folders_without_numbers_are_told_apart(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.formats.column_lines import column_sentences, with_tags, words_in
+from glassformer.data.formats.column_lines import cells_in, column_sentences, with_tags
 from glassformer.data.formats.tagged_words import sentences
 from glassformer.data.sources import Source
 from glassformer.data.tables import InputTable
@@ -84,7 +84,7 @@ def test_conllu_survives_and_changes_in_one_column(made, end, blank, last, mark,
             [line[1] for line in lines if isinstance(line, list) and line[0].isdecimal()]
             for lines in made
         ]
-        assert [words_in(one, 1) for one in found if words_in(one, 1)] == words
+        assert [[*cells_in(one, 1)] for one in found if cells_in(one, 1)] == words
         read = [list(own) for own, _, _ in sentences(Source(str(path), config=config))]
         assert read == words
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.config import NAMES
 from glassformer.data.formats.documents import Document
-from glassformer.data.splits import borders, divided, parts, texts_for_tokenizer
+from glassformer.data.splits import borders, divide, parts, texts_for_tokenizer
 from small_runs import data_config
 
 
@@ -28,7 +28,7 @@ def test_fractions_cut_the_running_text_once(texts, validation, test):
     n = sum(map(len, texts))
     low, high = borders(n, validation, test)
     found = list(
-        divided((Document(text, str(i)) for i, text in enumerate(texts)), (0, low, high, n))
+        divide((Document(text, str(i)) for i, text in enumerate(texts)), (0, low, high, n))
     )
     whole = "".join(texts)
     joined = ["".join(part.text for part in found if part.split == name) for name in NAMES]

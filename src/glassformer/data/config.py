@@ -199,7 +199,7 @@ class DataConfig(Record):
 
     @property
     def with_files(self) -> list[SplitName]:
-        """train, and the splits with files of their own."""
+        """Names of train and of the splits that have files."""
         return [name for name, of in self.splits.items() if name == "train" or of.path is not None]
 
     def with_splits(self, **changes: dict[str, Any]) -> Self:

@@ -1,4 +1,4 @@
-"""What is below a folder, each real folder once, by paths with `/`."""
+"""The files below a folder, each real folder once; paths with `/`."""
 
 import heapq
 import os
@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-def slashed(path: str | Path) -> str:
+def with_slashes(path: str | Path) -> str:
     """A path with `/` between its folders, which Windows understands too: patterns, classes by
     folder and the order of files are those of other systems."""
     return str(path).replace(os.sep, "/")
 
 
 class Folder(NamedTuple):
-    """What is below a folder, by paths in order."""
+    """Files below a folder, by paths in order."""
 
     files: list[str]
     unreadable: list[str]
@@ -37,11 +37,11 @@ def list_folder(folder: Path) -> Folder:
         try:
             paths = [one.path for one in os.scandir(place) if one.name[0] != "."]
         except OSError:
-            unreadable.append(slashed(place))
+            unreadable.append(with_slashes(place))
             continue
         for path in paths:
             if os.path.isdir(path):
                 heapq.heappush(waiting, (links + os.path.islink(path), path))
             elif os.path.isfile(path):
-                files.append(slashed(path))
+                files.append(with_slashes(path))
     return Folder(sorted(files), sorted(unreadable))

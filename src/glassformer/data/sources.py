@@ -19,7 +19,7 @@ from glassformer.core import progress
 from glassformer.core.errors import ConfigError, DataError, counted, suggest
 from glassformer.core.files import replacing
 from glassformer.data.config import DataConfig, Paths
-from glassformer.data.folders import Folder, list_folder, slashed
+from glassformer.data.folders import Folder, list_folder, with_slashes
 from glassformer.data.formats.archives import matches, members
 
 STDIN = "-"
@@ -45,7 +45,7 @@ PLAIN = DataConfig()
 
 @dataclass(frozen=True)
 class Source:
-    """One file that is read: an absolute path by `slashed`, which may end inside an archive."""
+    """One file that is read: an absolute path with slashes, which may end inside an archive."""
 
     path: str
     archive: str | None = None
@@ -53,7 +53,7 @@ class Source:
     row: tuple[int, int] | None = None
     """Of a cell, the numbers from 0 of its row group and of its row in there."""
     config: DataConfig = field(default=PLAIN, compare=False, repr=False)
-    """How it is read."""
+    """Settings by which it is read."""
 
     @property
     def file(self) -> str:
@@ -88,7 +88,7 @@ class Source:
         return {"path": self.path, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
-def listing(named: Paths) -> list[str]:
+def list_names(named: Paths) -> list[str]:
     """The names in a setting."""
     return [named] if isinstance(named, str) else named or []
 
@@ -117,7 +117,7 @@ def resolve(named: Paths, config: DataConfig = PLAIN, texts: bool = True) -> lis
         raise ConfigError(
             "data.train.path is not set; give a text file, folder, glob, or '-' for standard input"
         )
-    found = (source for name in listing(named) for source in _resolve(name, config, texts))
+    found = (source for name in list_names(named) for source in _resolve(name, config, texts))
     return list(dict.fromkeys(found))
 
 
@@ -125,7 +125,7 @@ def is_gone(config: DataConfig) -> bool:
     """Whether a source that the settings name is not there (any more)."""
     try:
         for of in config.splits.values():
-            for name in (*listing(of.path), *listing(of.targets)):
+            for name in (*list_names(of.path), *list_names(of.targets)):
                 resolve(name, config)
     except DataError:
         return True
@@ -143,9 +143,9 @@ def capture_stdin(
     """
     copy = Path(folder).absolute() / ("stdin.jsonl" if config.format == "jsonl" else "stdin.txt")
     changed = {
-        split: {"path": [str(copy) if name == STDIN else name for name in listing(of.path)]}
+        split: {"path": [str(copy) if name == STDIN else name for name in list_names(of.path)]}
         for split, of in config.splits.items()
-        if STDIN in listing(of.path)
+        if STDIN in list_names(of.path)
     }
     if changed and not (reuse and copy.exists()):
         _copy_stdin(copy)
@@ -172,19 +172,19 @@ def _resolve(name: str, config: DataConfig, texts: bool) -> Iterator[Source]:
             "standard input can be read only once and no copy was made; call "
             "capture_stdin(config, folder)"
         )
-    path = placed(name, config)
+    path = absolute_path(name, config)
     if "\0" in name:
         raise DataError(f"the path {name!r} has a NUL character; give a path without one")
     with reading(str(path)):
         archive = archive_of((path, *path.parents))
         if archive is not None:
-            found = _in_archive(archive, slashed(path)[len(archive) + 1 :], texts)
+            found = _in_archive(archive, with_slashes(path)[len(archive) + 1 :], texts)
         elif path.is_dir():
             found = map(Source, list_folder(path).files)
             if texts:
-                found = _texts(found, f"the folder {path}", f"{slashed(path)}/*")
+                found = _texts(found, f"the folder {path}", f"{with_slashes(path)}/*")
         elif path.is_file():
-            found = [Source(slashed(path))]
+            found = [Source(with_slashes(path))]
         elif path.exists():  # a pipe or device would be read up on the first of several passes
             raise DataError(
                 f"{path} is not a regular file; pipe its content in and set data.train.path to '-'"
@@ -200,9 +200,9 @@ def _resolve(name: str, config: DataConfig, texts: bool) -> Iterator[Source]:
 def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
     """A sentence for each folder that the settings name, if it has files of other suffixes than
     these, or folders that may not be read."""
-    names = (name for of in config.splits.values() for name in listing(of.path))
+    names = (name for of in config.splits.values() for name in list_names(of.path))
     found: list[str] = []
-    for folder in dict.fromkeys(placed(name, config) for name in names if "\0" not in name):
+    for folder in dict.fromkeys(absolute_path(name, config) for name in names if "\0" not in name):
         below = list_folder(folder) if folder.is_dir() else Folder([], [])
         others = [file for file in below.files if Source(file).suffix not in suffixes]
         for paths, noun, rest in (
@@ -215,7 +215,7 @@ def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
     return found
 
 
-def placed(name: str, config: DataConfig) -> Path:
+def absolute_path(name: str, config: DataConfig) -> Path:
     """The absolute path of a name in the settings."""
     return Path(config.root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
 
@@ -254,14 +254,14 @@ def _texts(found: Iterable[Source], place: str, pattern: str) -> Iterator[Source
 
 
 def _matching(pattern: Path, texts: bool) -> Iterator[Source]:
-    parts, whole = pattern.parts, slashed(pattern)
+    parts, whole = pattern.parts, with_slashes(pattern)
     hidden = any(part.startswith(".") for part in parts)
     if "**" in parts and not hidden:  # links in a loop are entered once
         base = Path(*takewhile(lambda part: not glob.has_magic(part), parts))
         found = [path for path in list_folder(base).files if matches(path, whole)]
     else:
         places = filter(os.path.isfile, sorted(glob.glob(str(pattern), recursive=hidden)))
-        found = list({os.path.realpath(path): slashed(path) for path in places}.values())
+        found = list({os.path.realpath(path): with_slashes(path) for path in places}.values())
     if not found:
         raise DataError(
             f"no file matches {pattern}; check the pattern, or put it in quotes for the shell"
@@ -277,13 +277,15 @@ def beside(path: Path) -> list[str]:
 
 def archive_of(places: Iterable[Path]) -> str | None:
     """The first of these places that is a zip archive."""
-    return next((slashed(p) for p in places if p.suffix.lower() == ".zip" and p.is_file()), None)
+    return next(
+        (with_slashes(p) for p in places if p.suffix.lower() == ".zip" and p.is_file()), None
+    )
 
 
 def source_at(path: str) -> Source:
     """The source at a path that may continue inside a zip archive: `photos.zip/train/cat/1.jpg`."""
     place = Path(path).absolute()
-    return Source(slashed(place), archive_of(place.parents))
+    return Source(with_slashes(place), archive_of(place.parents))
 
 
 CHECK = "check the path, which is relative to data.root"

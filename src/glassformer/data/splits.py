@@ -1,4 +1,4 @@
-"""Records divided into training, validation and test: by file, or held out of those to train on."""
+"""Records divide into training, validation and test: by file, or held out of those to train on."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ def parts(config: DataConfig) -> Iterator[Document]:
     sources, held_out = resolve(config.train.path, config), config.held_out
     if any(held_out):
         n = sum(len(document.text) for document in read(sources))
-        yield from divided(read(sources), (0, *borders(n, *held_out), n))
+        yield from divide(read(sources), (0, *borders(n, *held_out), n))
     else:
         yield from read(sources)
     for name in config.with_files[1:]:
@@ -58,7 +58,7 @@ def texts_for_tokenizer(config: DataConfig) -> Iterator[str]:
         yield part.text
 
 
-def divided(documents: Iterable[Document], borders: Sequence[int]) -> Iterator[Document]:
+def divide(documents: Iterable[Document], borders: Sequence[int]) -> Iterator[Document]:
     """Documents cut at the borders of the splits: of each split begin and end, in characters."""
     start = 0
     for document in documents:
@@ -107,7 +107,7 @@ def in_splits(
 def rows_of(
     config: DataConfig, read: Callable[[Source], Iterator[Row]]
 ) -> Callable[[SplitName], Iterator[Row]]:
-    """Return the function that reads the rows of a split, by what reads those of a file."""
+    """Return a function that reads the rows of a split by the reader of one file."""
     return lambda split: (
         row for source in resolve(config.splits[split].path, config) for row in read(source)
     )

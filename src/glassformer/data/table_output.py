@@ -88,7 +88,7 @@ class Output:
         lines = quotes = place = end = 0
         with writing(self.path), self.path.open("rb") as file:
             for line in file:
-                quotes += line.count(b'"') if self.form == "csv" else 0
+                quotes += line.count(b'"') * (self.form == "csv")
                 place += len(line)
                 if line.endswith(b"\n") and quotes % 2 == 0:  # no open cell
                     lines, end = lines + 1, place

@@ -14,9 +14,9 @@ from glassformer.core.errors import DataError, suggest
 from glassformer.data.formats.column_lines import (
     ColumnLine,
     ColumnSentence,
+    cells_in,
     column_sentences,
     columns_of,
-    words_in,
 )
 from glassformer.data.formats.delimited import DELIMITED, is_number
 from glassformer.data.formats.lines import found, lines
@@ -81,7 +81,7 @@ class InputTable:
         elif self.kind in COLUMN_FILES and self.fields == (WORDS,):
             for sentence in column_sentences(self.source):
                 row = Row([], "", {}, sentence)
-                words = words_in(sentence, self.columns_of(row)[0])
+                words = [*cells_in(sentence, self.columns_of(row)[0])]
                 yield replace(row, values=[words], where=row.first.where, content={WORDS: words})
         else:
             wanted = dict.fromkeys(self.fields, "text_field")

@@ -7,7 +7,7 @@ token numbers, comments and annotators beside them in any order.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 
@@ -102,7 +102,7 @@ def _named_columns(source: Source, settings: Sequence[str]) -> Fields:
         config = source.config.model_copy(update={"format": "auto"})
         source = replace(source, config=config)
     columns = columns_of(source)
-    found = _fitting([*_known(columns)], columns, settings)
+    found = _fitting(_usual_fields(columns), columns, settings)
     if any(one.items() <= _DEFAULT.items() for one in found):
         return {}
     return _only(found, source.path) or _class_first(source, settings)
@@ -143,7 +143,7 @@ def input_fields(columns: Columns, settings: Sequence[str], where: str) -> Field
     """
     known = [
         {name: field for name, field in one.items() if name not in PREDICTED}
-        for one in _known(columns)
+        for one in _usual_fields(columns)
     ]
     if "word_field" in settings:
         known += [{"word_field": text} for text in RUNNING]
@@ -166,13 +166,12 @@ def columns_of(source: Source) -> dict[str, tuple[str, ...]]:
     return {}
 
 
-def _known(columns: Columns) -> Iterator[Fields]:
-    for settings, rows in USUAL.items():
-        yield from (dict(zip(settings, row, strict=True)) for row in rows)
-    languages = columns.get(TRANSLATION, ())
+def _usual_fields(columns: Columns) -> list[Fields]:
+    usual = list(USUAL.items())
+    languages = tuple(f"{TRANSLATION}.{one}" for one in columns.get(TRANSLATION, ()))
     if len(languages) == 2:
-        source, target = (f"{TRANSLATION}.{language}" for language in languages)
-        yield {"source_field": source, "target_field": target}
+        usual.append((("source_field", "target_field"), (languages,)))
+    return [dict(zip(settings, row, strict=True)) for settings, rows in usual for row in rows]
 
 
 def _fitting(known: Sequence[Fields], columns: Columns, settings: Sequence[str]) -> list[Fields]:

@@ -151,12 +151,12 @@ def _universal(field: str, setting: str) -> int:
     )
 
 
-def words_in(sentence: ColumnSentence, place: int) -> list[str]:
-    """The words, in this column. DataError: an empty one."""
+def cells_in(sentence: ColumnSentence, place: int, kind: str = "word") -> tuple[str, ...]:
+    """The cells of a column, one for each word. DataError: an empty one."""
     lines = [line for line in sentence if line.cells]
     if wrong := next((line for line in lines if not line.cells[place]), None):
-        raise DataError(f"{wrong.where} has an empty word; fill it or remove it")
-    return [line.cells[place] for line in lines]
+        raise DataError(f"{wrong.where} has an empty {kind}; fill it or remove it")
+    return tuple(line.cells[place] for line in lines)
 
 
 def with_tags(sentence: ColumnSentence, place: int, tags: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from glassformer.core.errors import DataError, counted
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.column_lines import cells_of, column_sentences, columns_of
+from glassformer.data.formats.column_lines import cells_in, cells_of, column_sentences, columns_of
 from glassformer.data.formats.lines import checked_text, found, lines
 from glassformer.data.formats.records import check_used, named_class, records
 from glassformer.data.sources import Source
@@ -51,15 +51,10 @@ def _columns(source: Source) -> Iterator[Sentence]:
     """The words and tags of a column file."""
     places = None
     for sentence in column_sentences(source):
-        lines = [line for line in sentence if line.cells]
-        if lines:
-            places = places or columns_of(lines[0], source)
-            words, tags = (tuple(line.cells[place] for line in lines) for place in places)
-            for line, word, tag in zip(lines, words, tags, strict=True):
-                if not (word and tag):
-                    kind = "tag" if word else "word"
-                    raise DataError(f"{line.where} has an empty {kind}; fill it or remove it")
-            yield words, tags, lines[0].where
+        first = next((line for line in sentence if line.cells), None)
+        if first is not None:
+            word, tag = places = places or columns_of(first, source)
+            yield cells_in(sentence, word), cells_in(sentence, tag, "tag"), first.where
 
 
 def _slash(source: Source) -> Iterator[Sentence]:

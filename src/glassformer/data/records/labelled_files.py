@@ -14,7 +14,14 @@ from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import check_inside
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import check_used, classes_at, named_class, values
-from glassformer.data.sources import Source, listing, placed, resolve, slashed, source_at
+from glassformer.data.sources import (
+    Source,
+    absolute_path,
+    list_names,
+    resolve,
+    source_at,
+    with_slashes,
+)
 from glassformer.data.splits import in_splits
 
 SPLITS: dict[str, SplitName] = {
@@ -112,11 +119,11 @@ def _files(
             f"lists them"
         )
     sources, files = dict[Source, None](), dict[Source, Folders]()
-    for name in listing(named):
+    for name in list_names(named):
         found = resolve(name, config, texts=False)
         sources |= dict.fromkeys(found)
         held = [s for s in found if posixpath.splitext(s.path)[1].lower() in suffixes]
-        files = _below(held, slashed(placed(name, config))) | files
+        files = _below(held, with_slashes(absolute_path(name, config))) | files
     tables = [source for source in sources if source.suffix in TABLES]
     metadata = [t for t in tables if posixpath.basename(t.path).startswith(f"{METADATA}.")]
     in_folders = files and not metadata
@@ -241,11 +248,11 @@ def _table_rows(tables: list[Source]) -> Iterator[Found]:
         settings = ("file_field", "label_field")
         rows = values(replace(table, config=config), settings, "a file and its class")
         for (name, label), where in rows:
-            held = name if isinstance(name, Source) else _listed(table, name, where)
+            held = name if isinstance(name, Source) else _file_of(table, name, where)
             yield held, classes_at(label, config, where), _folder(held)
 
 
-def _listed(table: Source, name: Any, where: str) -> Source:
+def _file_of(table: Source, name: Any, where: str) -> Source:
     field = table.config.file_field
     name = checked_text(name, field, where, "set data.file_field to the name of a file")
     if not name.strip() or "\0" in name:

@@ -28,7 +28,7 @@ from glassformer.data.formats.records import (
     records,
     written,
 )
-from glassformer.data.sources import Source, beside, near, resolve, slashed, source_at
+from glassformer.data.sources import Source, beside, near, resolve, source_at, with_slashes
 from glassformer.data.splits import in_splits
 
 KINDS = ("text", "image", "audio")
@@ -168,7 +168,7 @@ def _place(kind: str, value: str, folder: str, look: bool, where: str) -> str:
         raise DataError(f"{where} names no {kind} file, but {value!r}; fill it or remove the row")
     archive = source_at(posixpath.join(folder, "row")).archive
     name = value if archive else os.path.expanduser(value)
-    path = slashed(os.path.abspath(os.path.join(os.path.expanduser(folder), name)))
+    path = with_slashes(os.path.abspath(os.path.join(os.path.expanduser(folder), name)))
     if archive is not None:
         check_inside(path, archive, where, value)
     source = source_at(path)

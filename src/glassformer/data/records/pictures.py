@@ -18,7 +18,7 @@ from glassformer.data.formats.contents import content, opened
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
 from glassformer.data.formats.records import check_used, named_class
 from glassformer.data.records.labelled_files import COLUMNS, LabelledFile, labelled_files
-from glassformer.data.sources import Source, listing, resolve
+from glassformer.data.sources import Source, list_names, resolve
 from glassformer.data.splits import in_splits
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -170,7 +170,7 @@ def _too_large(where: str, size: str) -> DataError:
 def _in_arrays(config: DataConfig) -> bool:
     """Whether the images are arrays, not files."""
     ends = (".npy", ".npz", ".idx", "ubyte")
-    names = [name.lower().removesuffix(".gz") for name in listing(config.train.path)]
+    names = [name.lower().removesuffix(".gz") for name in list_names(config.train.path)]
     found = config.format == "auto" and bool(names) and all(one.endswith(ends) for one in names)
     return found or config.format in ("idx", "numpy")
 
