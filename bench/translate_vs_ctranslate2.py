@@ -32,7 +32,7 @@ import torch
 
 import glassformer as gf
 from glassformer.core.files import read_json
-from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.runtime.config import GenerateConfig
 
 BEAMS, LONGEST = 5, 100

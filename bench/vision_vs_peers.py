@@ -38,8 +38,8 @@ from torch.utils.data import Dataset
 from glassformer.core.cpu import keep_freed_memory
 from glassformer.data.arrays import ArraySplit
 from glassformer.models.presets import vit
-from glassformer.processors.image import ImageProcessor
-from glassformer.processors.media import ROWS, MediaInputs
+from glassformer.processors.media.image import ImageProcessor
+from glassformer.processors.media.processor import ROWS, MediaInputs
 from glassformer.recipe.reading import read_recipe
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig

@@ -20,9 +20,9 @@ from glassformer.media.audio_file import write_wav
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette, PaletteConfig
 from glassformer.models.weights import save_weights
-from glassformer.processors.media import MediaProcessor
-from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.media.processor import MediaProcessor
 from glassformer.processors.pairs import PairsProcessor
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 from small_runs import probabilities

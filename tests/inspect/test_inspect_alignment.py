@@ -13,8 +13,14 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.inspect.alignment import CrossAttention, cross_attention, pharaoh
 from glassformer.layers.tap import Tape, recording
-from glassformer.processors.pair_tokenizer import PairTokenizer
-from glassformer.processors.word_spans import NUMBERS_AND_NAMES, WORD, Side, token_words, word_spans
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.word_spans import (
+    NUMBERS_AND_NAMES,
+    WORD,
+    Side,
+    token_words,
+    word_spans,
+)
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

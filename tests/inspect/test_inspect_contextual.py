@@ -17,7 +17,7 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
 from glassformer.inspect.vectors import model_words, unit
 from glassformer.layers.tap import Tape, recording
-from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer

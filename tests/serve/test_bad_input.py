@@ -10,7 +10,7 @@ import pytest
 
 from bare_runs import bare_run
 from glassformer.core.errors import ConfigError
-from glassformer.processors.word_spans import WORD, word_spans
+from glassformer.processors.tokens.word_spans import WORD, word_spans
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer

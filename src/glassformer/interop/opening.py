@@ -26,8 +26,8 @@ from glassformer.media.patches import pair
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import WEIGHTS, config_json, save_weights
-from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
-from glassformer.processors.chat_template import template_text
+from glassformer.processors.tokens.chat_template import FILE as CHAT_TEMPLATE
+from glassformer.processors.tokens.chat_template import template_text
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.folder.model_files import CARD

@@ -23,8 +23,8 @@ from glassformer.data.sources import TEXT_SUFFIXES, left_out
 from glassformer.data.usual_columns import with_usual_columns
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
-from glassformer.processors.elements import Element
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length, by_split
+from glassformer.processors.tokens.elements import Element
 
 SENTENCES = (
     "The chicken didn't cross the road because it was too tired.",

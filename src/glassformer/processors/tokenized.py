@@ -18,9 +18,7 @@ from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.config import ModelConfig
-from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
-from glassformer.processors.elements import Content, token_elements
 from glassformer.processors.init_from import readers_of, tokenizer_of
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
 from glassformer.processors.processor import (
@@ -31,7 +29,9 @@ from glassformer.processors.processor import (
     ids_of,
 )
 from glassformer.processors.stored import FILE, load_tokenizer
-from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokens.chat_template import ChatTemplate
+from glassformer.processors.tokens.elements import Content, token_elements
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tokenizers.piece_dropout import PieceDropout, Recut
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

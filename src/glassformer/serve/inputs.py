@@ -25,7 +25,7 @@ from glassformer.core.errors import ConfigError, GlassformerError, brief
 from glassformer.data.formats.contents import content
 from glassformer.data.sources import source_at
 from glassformer.pages.images import address
-from glassformer.processors.media import EXAMPLE
+from glassformer.processors.media.processor import EXAMPLE
 from glassformer.run import Run
 from glassformer.serve.api.problems import ApiError
 from glassformer.training.folder.history import read_metrics

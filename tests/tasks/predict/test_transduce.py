@@ -14,7 +14,7 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.models import Transformer
 from glassformer.native import Program, compiler
-from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import beam_search, decode
 from glassformer.tasks.predictors.likelihood import score

@@ -14,7 +14,7 @@ from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.inspect.alignment import aligned, pharaoh
 from glassformer.processors.parts_inputs import part_of
-from glassformer.processors.sequence_builder import TEXT
+from glassformer.processors.tokens.sequence_builder import TEXT
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.hypotheses import normalized
 from glassformer.runtime.prompts import example_of

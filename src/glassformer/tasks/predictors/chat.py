@@ -7,8 +7,8 @@ import numpy as np
 from glassformer.core.errors import DataError
 from glassformer.data.example import Example
 from glassformer.data.records.conversations import ASSISTANT, Messages, messages_of
-from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.processor import check_length
+from glassformer.processors.tokens.chat_template import ChatTemplate
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Request
 from glassformer.tasks.options import ChatOptions, GenerateOptions

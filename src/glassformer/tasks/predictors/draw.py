@@ -17,7 +17,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
 from glassformer.pages.images import png
 from glassformer.processors.processor import check_length
-from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
+from glassformer.processors.tokens.sequence_builder import TEXT, SequenceBuilder
 from glassformer.runtime.decode import decode
 from glassformer.tasks.options import DrawOptions
 from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction, check_text

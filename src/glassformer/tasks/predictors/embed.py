@@ -21,7 +21,7 @@ from glassformer.data.collate import joined
 from glassformer.data.example import Example
 from glassformer.layers.heads import Pool, pool
 from glassformer.models.trunk import check_trunk, streams
-from glassformer.processors.text_reader import TextReader, parts_of
+from glassformer.processors.tokens.text_reader import TextReader, parts_of
 from glassformer.tasks.options import EmbedOptions
 from glassformer.tasks.predictors.predictor import (
     ALL,

@@ -15,7 +15,7 @@ import numpy as np
 
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
-from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tasks.options import FillOptions
 from glassformer.tasks.predictors.predictor import (
     HeadPredictor,

@@ -10,7 +10,7 @@ import torch
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.metrics.spans import mark_spans, spans
-from glassformer.processors.word_spans import split_punctuation
+from glassformer.processors.tokens.word_spans import split_punctuation
 from glassformer.tasks.options import TagOptions
 from glassformer.tasks.predictors.predictor import HeadPredictor, Parsed, Prediction
 from glassformer.tasks.task import Task
