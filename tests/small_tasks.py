@@ -9,11 +9,11 @@ from typing import Any
 
 from glassformer.models.config import ModelConfig
 from glassformer.processors.documents import DocumentsProcessor
-from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text import TextProcessor, WordsProcessor
-from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.recipe.recipe import Recipe
 from glassformer.tokenizers.text import Tokenizer
 from small_runs import flat, overlaid, values

@@ -20,9 +20,9 @@ from glassformer.media.audio_file import write_wav
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette, PaletteConfig
 from glassformer.models.weights import save_weights
-from glassformer.processors.media import MediaProcessor
-from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.media.processor import MediaProcessor
 from glassformer.processors.pairs import PairsProcessor
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 from small_senses import AUDIO, tone, write_picture
@@ -147,7 +147,7 @@ def test_what_is_too_long_is_refused_before_anything_is_named(
 
     rooms = [
         f"processors.{name}"
-        for name in ("documents", "elements", "pairs", "parts", "text", "tokenized")
+        for name in ("documents", "tokens.elements", "pairs", "parts", "text", "tokenized")
     ]
     for room in (*rooms, "tasks.text_to_image"):
         for name in {"token_words", "token_elements"} & vars(

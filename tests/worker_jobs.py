@@ -4,7 +4,7 @@ import os
 import sys
 
 from glassformer.core.errors import DataError
-from glassformer.processors import template_rendering as template_rendering
+from glassformer.processors.tokens import template_rendering as template_rendering
 
 
 def modules():

@@ -13,7 +13,7 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
 from glassformer.inspect.comparing import Pair, aligned, compare
 from glassformer.inspect.look import Look, look
-from glassformer.processors.elements import Element
+from glassformer.processors.tokens.elements import Element
 
 
 def words(text: str) -> tuple[Element, ...]:

@@ -9,7 +9,7 @@ import tiny
 from glassformer.core.batch import Batch
 from glassformer.inspect.headmetrics import METRICS, head_metrics, measure, metric_shares
 from glassformer.inspect.look import Look, look
-from glassformer.processors.elements import Element
+from glassformer.processors.tokens.elements import Element
 
 LABELS = ("[start]", "the", " cat", ",", " the", " dog", " the", "!")
 IDS = (0, 5, 6, 2, 5, 7, 5, 3)

@@ -13,8 +13,14 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.inspect.alignment import CrossAttention, cross_attention, pharaoh
 from glassformer.layers.tap import Tape, recording
-from glassformer.processors.pair_tokenizer import PairTokenizer
-from glassformer.processors.word_spans import NUMBERS_AND_NAMES, WORD, Side, token_words, word_spans
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.word_spans import (
+    NUMBERS_AND_NAMES,
+    WORD,
+    Side,
+    token_words,
+    word_spans,
+)
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
@@ -166,7 +172,7 @@ def test_a_word_that_begins_in_the_prefix_begins_behind_it():
 
 def test_a_token_over_two_words_belongs_to_the_larger_part():
     # a byte-level vocabulary that merges across spaces, as no tokenizer made here does
-    from glassformer.tokenizers.bytelevel import ALPHABET
+    from glassformer.tokenizers.decoding import ALPHABET
     from glassformer.tokenizers.definition import bpe_definition
 
     space = ALPHABET[ord(" ")]

@@ -18,7 +18,7 @@ from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
 from glassformer.inspect.vectors import unit
 from glassformer.inspect.wordvectors import model_words
 from glassformer.layers.tap import Tape, recording
-from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tasks.predict.embed import embed
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.frame import Frame

@@ -218,7 +218,7 @@ def test_the_same_rate_changes_nothing():
 def test_the_libraries_are_imported_only_when_audio_is_used():
     program = (
         "import sys\n"
-        "import glassformer.processors.audio\n"
+        "import glassformer.processors.media.audio\n"
         "assert not {'soundfile', 'soxr', 'cffi'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -12,7 +12,7 @@ from glassformer.core.errors import CheckpointError
 from glassformer.inspect.alignment import CrossAttention
 from glassformer.pages import colours
 from glassformer.pages.attention import attention_html, attention_png
-from glassformer.processors.word_spans import Side
+from glassformer.processors.tokens.word_spans import Side
 from pages import reading
 from pages.reading import Page
 

@@ -29,7 +29,7 @@ from glassformer.pages.scene import MARGIN, Box, Line, Scene, Shades
 from glassformer.pages.training_report import report_html
 from glassformer.pages.verification import verification_html
 from glassformer.pages.word_contexts import contexts_html
-from glassformer.processors.word_spans import Side
+from glassformer.processors.tokens.word_spans import Side
 from pages.reading import Page, pixels
 
 PIXELS = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)

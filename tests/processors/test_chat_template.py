@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chat_templates import MORE, PAYLOADS, STYLES
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.processors.chat_template import (
+from glassformer.processors.tokens.chat_template import (
     BOS,
     OWN,
     SYMBOLS,
@@ -21,7 +21,7 @@ from glassformer.processors.chat_template import (
     render,
     template_text,
 )
-from glassformer.processors.template_rendering import LONGEST
+from glassformer.processors.tokens.template_rendering import LONGEST
 from glassformer.tokenizers.definition import bpe_definition, byte_definition, word_definition
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer

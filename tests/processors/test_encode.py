@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from glassformer.core.errors import ConfigError
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.processors.documents import DocumentsProcessor
-from glassformer.processors.image import ImageProcessor
-from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.media.image import ImageProcessor
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text import TextProcessor, WordsProcessor
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
 

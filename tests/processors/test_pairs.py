@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
-from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.definition import ROLES
 from glassformer.tokenizers.text import Tokenizer

@@ -18,7 +18,7 @@ from glassformer.data.example import Example, Patches
 from glassformer.layers.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.processors.parts import PartsProcessor
-from glassformer.processors.sequence_builder import SequenceBuilder
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

@@ -15,12 +15,12 @@ import tiny
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.models import Transformer
 from glassformer.processors.documents import DocumentsProcessor
-from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.processor import ModelFacts
-from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.text import TextProcessor, WordsProcessor
-from glassformer.processors.word_spans import read_side, token_words, word_spans
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder
+from glassformer.processors.tokens.word_spans import read_side, token_words, word_spans
 from glassformer.runtime import GenerateConfig
 from glassformer.tasks.chatting import continuations
 from glassformer.tasks.predict.gradually import finish

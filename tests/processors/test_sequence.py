@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
-from glassformer.processors.sequence_builder import SequenceBuilder
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.definition import byte_definition, word_definition
 from glassformer.tokenizers.text import Tokenizer

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
-from glassformer.processors.sequence_builder import SequenceBuilder, placeholder
-from glassformer.processors.word_spans import split_punctuation
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder, placeholder
+from glassformer.processors.tokens.word_spans import split_punctuation
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
@@ -138,7 +138,7 @@ def test_no_words_are_no_window():
 def test_more_words_than_are_remembered(monkeypatch):
     words = [str(i) for i in range(50)]
     (expected,) = SequenceBuilder(tokenizer("byte"), 4096).windows(words)
-    monkeypatch.setattr("glassformer.processors.sequence_builder.MOST_KNOWN", 7)
+    monkeypatch.setattr("glassformer.processors.tokens.sequence_builder.MOST_KNOWN", 7)
     cut = SequenceBuilder(tokenizer("byte"), 4096)
     (found,) = cut.windows(words)
     assert np.array_equal(found.example.ids, expected.example.ids)

@@ -492,7 +492,7 @@ def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
     import soundfile
 
     from glassformer.media.audio_file import write_wav
-    from glassformer.processors.audio import AudioProcessor
+    from glassformer.processors.media.audio import AudioProcessor
     from small_senses import write_picture
 
     image = explorer_of("image")

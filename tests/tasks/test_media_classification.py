@@ -20,8 +20,8 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.core.files import LOCK
 from glassformer.models import Transformer
-from glassformer.processors.image import ImageProcessor
-from glassformer.processors.media import request_of
+from glassformer.processors.media.image import ImageProcessor
+from glassformer.processors.media.processor import request_of
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classification import Classification
 from glassformer.training.history import read_metrics

@@ -16,7 +16,7 @@ from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.core.files import LOCK
 from glassformer.media.palette import Palette
 from glassformer.models import Transformer
-from glassformer.processors.sequence_builder import SequenceBuilder
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime import GenerateConfig
 from glassformer.tasks.predict.draw import brief, draw

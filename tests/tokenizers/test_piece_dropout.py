@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
-from glassformer.processors.sequence_builder import SequenceBuilder
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.piece_dropout import VARIANTS, PieceDropout
 from glassformer.tokenizers.train import train_tokenizer

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import tokenizers
 from glassformer.core.errors import ConfigError, DataError, GlassformerError
-from glassformer.processors.chat_template import SYMBOLS, ChatTemplate
+from glassformer.processors.tokens.chat_template import SYMBOLS, ChatTemplate
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.decoding import Beginning, Spelling
 from glassformer.tokenizers.definition import bpe_definition, word_definition

@@ -48,7 +48,7 @@ def tag(
     top_k: With --json: print the K likeliest tags, or all.
     punctuation: Split punctuation marks off as words (for raw text).
     """
-    from glassformer.processors.word_spans import split_punctuation
+    from glassformer.processors.tokens.word_spans import split_punctuation
     from glassformer.run import load
 
     if files := Files.checked(inp, out, field, resume, force):

@@ -21,7 +21,7 @@ from glassformer.demos.results import Shown, table, train_and_test
 from glassformer.inspect.alignment import cross_attention
 from glassformer.metrics.baselines import NaiveBayes, words
 from glassformer.pages.attention import attention_html
-from glassformer.processors.word_spans import NUMBERS_AND_NAMES
+from glassformer.processors.tokens.word_spans import NUMBERS_AND_NAMES
 from glassformer.run import Run
 from glassformer.tasks.evaluate import matches
 

@@ -19,8 +19,8 @@ from glassformer.core.errors import ConfigError
 from glassformer.inspect.look import run
 from glassformer.inspect.points import check_number
 from glassformer.models.transformer import Transformer
-from glassformer.processors.pair_tokenizer import PairTokenizer
-from glassformer.processors.word_spans import WORD, Side, read_side
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.word_spans import WORD, Side, read_side
 
 
 @dataclass(frozen=True)

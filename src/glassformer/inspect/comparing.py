@@ -17,7 +17,7 @@ from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.errors import ConfigError
 from glassformer.inspect.look import Look, log_softmax
 from glassformer.inspect.target import index_in
-from glassformer.processors.elements import Element
+from glassformer.processors.tokens.elements import Element
 
 
 class Pair(NamedTuple):

@@ -20,8 +20,8 @@ from glassformer.core.errors import ConfigError, DataError, counted
 from glassformer.inspect.vectors import cosine, unit
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import streams
-from glassformer.processors.text_reader import TextReader
-from glassformer.processors.word_spans import token_words
+from glassformer.processors.tokens.text_reader import TextReader
+from glassformer.processors.tokens.word_spans import token_words
 
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """Scripts, by the first word of their letters' names, that put no space between words."""

@@ -13,7 +13,7 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.inspect.look import Look
-from glassformer.processors.elements import Element
+from glassformer.processors.tokens.elements import Element
 
 METRICS = {
     "entropy": "How spread the attention is, in bits: 0 is one element, log2(n) all n alike.",

@@ -29,7 +29,7 @@ from glassformer.layers.context import CROSSED, AttentionContext
 from glassformer.layers.stack import Stack
 from glassformer.layers.tap import Change, Tape, changed, recording
 from glassformer.models.transformer import Output, Transformer, evaluating
-from glassformer.processors.elements import Element, prefix_elements
+from glassformer.processors.tokens.elements import Element, prefix_elements
 
 KEPT = ("q", "k", "v", "z", "resid_pre", "resid_mid", "resid_post", "out")
 """Kinds of points that every look keeps."""

@@ -14,8 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from glassformer.core.errors import ConfigError
-from glassformer.tokenizers.bytelevel import ALPHABET
-from glassformer.tokenizers.decoding import MARK
+from glassformer.tokenizers.decoding import ALPHABET, MARK
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
 

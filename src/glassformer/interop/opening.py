@@ -24,8 +24,8 @@ from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled, with_first_tokens
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
-from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
-from glassformer.processors.chat_template import template_text
+from glassformer.processors.tokens.chat_template import FILE as CHAT_TEMPLATE
+from glassformer.processors.tokens.chat_template import template_text
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.model_files import CARD, WEIGHTS

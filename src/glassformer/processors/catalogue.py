@@ -1,9 +1,9 @@
 """The processors, by the name that a recipe gives them."""
 
 from glassformer.core.errors import ConfigError, suggest
-from glassformer.processors.audio import AudioProcessor
 from glassformer.processors.documents import DocumentsProcessor
-from glassformer.processors.image import ImageProcessor
+from glassformer.processors.media.audio import AudioProcessor
+from glassformer.processors.media.image import ImageProcessor
 from glassformer.processors.messages import MessagesProcessor
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts import PartsProcessor

@@ -17,7 +17,6 @@ from glassformer.data.splits import texts_for_tokenizer
 from glassformer.data.store import Store, place_of
 from glassformer.data.tokens import KIND, TokenSplit, made_by, store_tokens, tokens_of
 from glassformer.models.config import ModelConfig
-from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.processor import (
     EncodedInput,
@@ -26,6 +25,7 @@ from glassformer.processors.processor import (
 )
 from glassformer.processors.stored import STORE, check_stored, kept_store
 from glassformer.processors.tokenized import PackedProcessor
+from glassformer.processors.tokens.chat_template import ChatTemplate
 
 EXAMPLES, TOKENS = 6, 48
 """Example inputs of a run, and tokens of one."""

@@ -23,16 +23,16 @@ from glassformer.data.conversations import (
 )
 from glassformer.data.example import Example
 from glassformer.models.config import ModelConfig
-from glassformer.processors.chat_template import (
+from glassformer.processors.config import ProcessorConfig
+from glassformer.processors.processor import EncodedInput, ModelFacts, Window
+from glassformer.processors.tokenized import PackedProcessor, check_ids
+from glassformer.processors.tokens.chat_template import (
     SYMBOLS,
     ChatTemplate,
     read_template,
     template_text,
 )
-from glassformer.processors.config import ProcessorConfig
-from glassformer.processors.elements import token_elements
-from glassformer.processors.processor import EncodedInput, ModelFacts, Window
-from glassformer.processors.tokenized import PackedProcessor, check_ids
+from glassformer.processors.tokens.elements import token_elements
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 

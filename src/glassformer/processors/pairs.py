@@ -23,9 +23,7 @@ from glassformer.data.pairs import KIND, SIDES, PairSplit, pairs_of, store_pairs
 from glassformer.data.store import Store, place_of
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
-from glassformer.processors.elements import Content, token_elements
 from glassformer.processors.inputs import Inputs, Rows, Sizes
-from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
@@ -40,7 +38,6 @@ from glassformer.processors.stored import (
     kept_store,
     load_tokenizer,
 )
-from glassformer.processors.text_reader import TextReader
 from glassformer.processors.tokenized import (
     TokenProcessor,
     check_ids,
@@ -49,6 +46,9 @@ from glassformer.processors.tokenized import (
     dropout_of,
     known_text,
 )
+from glassformer.processors.tokens.elements import Content, token_elements
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

@@ -17,7 +17,6 @@ from glassformer.data.order import length_order
 from glassformer.data.parts import Mixed, mixed
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.elements import Content
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.parts_given import GivenParts
 from glassformer.processors.parts_inputs import (
@@ -35,8 +34,9 @@ from glassformer.processors.processor import (
     Window,
     check_length,
 )
-from glassformer.processors.sequence_builder import TEXT, Part, SequenceBuilder
 from glassformer.processors.stored import load_tokenizer
+from glassformer.processors.tokens.elements import Content
+from glassformer.processors.tokens.sequence_builder import TEXT, Part, SequenceBuilder
 from glassformer.tokenizers.train import train_tokenizer
 
 

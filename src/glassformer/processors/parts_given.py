@@ -8,15 +8,15 @@ from typing import Any
 
 from glassformer.core.errors import DataError
 from glassformer.data.parts import Mixed, parts_of
-from glassformer.processors.media import EXAMPLE, MediaProcessor
+from glassformer.processors.media.processor import EXAMPLE, MediaProcessor
 from glassformer.processors.parts_inputs import (
     READERS,
     check_kinds,
     listed,
     part_of,
 )
-from glassformer.processors.sequence_builder import TEXT
 from glassformer.processors.tokenized import TokenProcessor, known_text
+from glassformer.processors.tokens.sequence_builder import TEXT
 
 QUESTION = "What is it?"
 Given = str | Mapping[str, Any]

@@ -12,11 +12,11 @@ from glassformer.core.errors import DataError, suggest
 from glassformer.data.config import NAMES, SplitName
 from glassformer.data.example import Example
 from glassformer.data.parts import Mixed
-from glassformer.processors.audio import AudioProcessor
-from glassformer.processors.image import ImageProcessor
 from glassformer.processors.inputs import Inputs, Records, by_split
-from glassformer.processors.media_inputs import MediaInputs
-from glassformer.processors.sequence_builder import TEXT
+from glassformer.processors.media.audio import AudioProcessor
+from glassformer.processors.media.image import ImageProcessor
+from glassformer.processors.media.inputs import MediaInputs
+from glassformer.processors.tokens.sequence_builder import TEXT
 
 BUNDLE = 16
 """Rows that share files in one sequence, at most."""

@@ -21,8 +21,8 @@ from glassformer.data.example import Example
 from glassformer.data.sources import TEXT_SUFFIXES
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
-from glassformer.processors.elements import Element
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length, by_split
+from glassformer.processors.tokens.elements import Element
 
 SENTENCES = (
     "The chicken didn't cross the road because it was too tired.",

@@ -10,8 +10,8 @@ from glassformer.data.formats.tagged_words import words_text
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.data.tagged import Tagged, tagged
 from glassformer.processors.processor import EncodedInput, Window, cell_text, check_length
-from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.tokenized import PackedProcessor
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 
 NO_WORDS = "This model reads words, and none were given; give a text, or a list of words."
 Text = str | tuple[str, str]

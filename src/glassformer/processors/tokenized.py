@@ -17,9 +17,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
 from glassformer.models.config import ModelConfig
-from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
-from glassformer.processors.elements import Content, token_elements
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
 from glassformer.processors.processor import (
     EncodedInput,
@@ -29,7 +27,9 @@ from glassformer.processors.processor import (
     ids_of,
 )
 from glassformer.processors.stored import FILE, load_tokenizer
-from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokens.chat_template import ChatTemplate
+from glassformer.processors.tokens.elements import Content, token_elements
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tokenizers.piece_dropout import PieceDropout, Recut
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

@@ -7,8 +7,8 @@ from typing import Any
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.conversations import ASSISTANT, Messages, messages_of
 from glassformer.models.transformer import Transformer
-from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.processor import check_length
+from glassformer.processors.tokens.chat_template import ChatTemplate
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Request
 from glassformer.tasks.predict.gradually import finish

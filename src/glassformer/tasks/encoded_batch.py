@@ -22,9 +22,9 @@ from glassformer.pages.batch_page import (
     Token,
     batch_html,
 )
-from glassformer.processors.audio import AudioProcessor
-from glassformer.processors.media import MediaProcessor
-from glassformer.processors.media_inputs import MediaInputs
+from glassformer.processors.media.audio import AudioProcessor
+from glassformer.processors.media.inputs import MediaInputs
+from glassformer.processors.media.processor import MediaProcessor
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.encoded_rows import EncodedRow, token_rows
 from glassformer.tasks.task import Task

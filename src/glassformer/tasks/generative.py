@@ -6,8 +6,8 @@ from typing import Any
 from glassformer.data.example import Example
 from glassformer.data.order import spread
 from glassformer.models.transformer import Transformer
-from glassformer.processors.elements import token_names
 from glassformer.processors.inputs import Inputs
+from glassformer.processors.tokens.elements import token_names
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.records import RecordTask, merged
 

@@ -14,7 +14,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import Processor
-from glassformer.processors.sequence_builder import SequenceBuilder
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.prompts import example_of

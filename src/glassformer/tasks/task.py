@@ -24,10 +24,10 @@ from glassformer.data.collate import Share
 from glassformer.layers.heads import Pool
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
-from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.inputs import Inputs, split_of
-from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import EncodedInput, Processor
+from glassformer.processors.tokens.chat_template import ChatTemplate
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import Metric
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation

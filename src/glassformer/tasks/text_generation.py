@@ -16,8 +16,8 @@ from glassformer.data.collate import Share, evaluation_windows, micro_batches, w
 from glassformer.data.order import WindowOrder
 from glassformer.data.tokens import training_order
 from glassformer.models.transformer import Transformer
-from glassformer.processors.elements import token_names
 from glassformer.processors.processor import Processor
+from glassformer.processors.tokens.elements import token_names
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import Chatting, continuations

@@ -22,13 +22,13 @@ from glassformer.data.parts import Mixed
 from glassformer.data.pictures import Picture
 from glassformer.media.palette import FILE, Palette, PaletteConfig
 from glassformer.models.transformer import Transformer
-from glassformer.processors.elements import Element, token_elements
-from glassformer.processors.image import ImageProcessor
 from glassformer.processors.inputs import Inputs, Records
-from glassformer.processors.media import request_of, skips
+from glassformer.processors.media.image import ImageProcessor
+from glassformer.processors.media.processor import request_of, skips
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import EncodedInput, Processor, ids_of
+from glassformer.processors.tokens.elements import Element, token_elements
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation

@@ -14,8 +14,8 @@ from glassformer.data.collate import encoder_decoder
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
-from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import Processor
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import DECODED
 from glassformer.runtime.config import GenerateConfig

@@ -28,7 +28,7 @@ from glassformer.models.weights import (
     read_config,
     save_weights,
 )
-from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
+from glassformer.processors.tokens.chat_template import FILE as CHAT_TEMPLATE
 from glassformer.tasks.task import Task
 from glassformer.tokenizers.roles import ROLES_FILE
 from glassformer.training.model_card import Origin, card

@@ -14,7 +14,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.data.collate import encoder_decoder, padded
 from glassformer.data.example import Example, Patches
 from glassformer.models import Transformer
-from glassformer.processors.sequence_builder import SequenceBuilder
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 from glassformer.runtime import GenerateConfig, beam_search, decode
 from glassformer.tasks.parts_to_text import requests
 from glassformer.tasks.predict.gradually import finish

@@ -10,8 +10,8 @@ import torch
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.processors.processor import ModelFacts
-from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.text import TextProcessor
+from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classification import Classification
 from glassformer.tokenizers.definition import byte_definition, word_definition

@@ -17,7 +17,7 @@ from glassformer.layers.heads import ClassifyHead
 from glassformer.models.trunk import streams
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.processor import ModelFacts
-from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tasks.predict.embed import embed
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.frame import Frame

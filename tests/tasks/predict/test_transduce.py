@@ -14,7 +14,7 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.models import Transformer
 from glassformer.native import Program, compiler
-from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.runtime import GenerateConfig, beam_search, decode
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.scores import score

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.inspect.alignment import aligned
-from glassformer.processors.text_reader import parts_of
+from glassformer.processors.tokens.text_reader import parts_of
 from glassformer.serve.api import replies, requests
 from glassformer.serve.api.admission import Admitted
 from glassformer.serve.api.engine_thread import Work

@@ -24,7 +24,7 @@ from typing import Any
 from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.data.formats.contents import content, source_at
 from glassformer.pages.images import address
-from glassformer.processors.media import EXAMPLE
+from glassformer.processors.media.processor import EXAMPLE
 from glassformer.run import Run
 from glassformer.serve.explorer.schema import brief
 from glassformer.training.history import read_metrics

@@ -17,7 +17,7 @@ from glassformer.data.example import Example
 from glassformer.media.palette import Palette
 from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import check_length
-from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
+from glassformer.processors.tokens.sequence_builder import TEXT, SequenceBuilder
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode
 

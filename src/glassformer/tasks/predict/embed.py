@@ -21,7 +21,7 @@ from glassformer.data.example import Example
 from glassformer.layers.heads import Pool, pool
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import check_trunk, streams
-from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tasks.predict.classify import groups
 from glassformer.tasks.predict.gradually import Steps
 

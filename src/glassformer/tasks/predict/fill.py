@@ -15,7 +15,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer
-from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tasks.predict.classify import Batches, answers
 from glassformer.tokenizers.text import Tokenizer
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer
-from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.hypotheses import normalized
 from glassformer.runtime.request import Request

@@ -10,7 +10,7 @@ from itertools import chain, repeat
 import numpy as np
 
 from glassformer.core.errors import DataError
-from glassformer.processors.word_spans import WORD, token_words, word_spans
+from glassformer.processors.tokens.word_spans import WORD, token_words, word_spans
 from glassformer.tokenizers.text import Tokenizer
 
 Ids = Sequence[int]

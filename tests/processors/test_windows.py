@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.tokenizers.windows import windows
+from glassformer.processors.tokens.windows import windows
 
 
 @st.composite

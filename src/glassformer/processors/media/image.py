@@ -25,7 +25,7 @@ from glassformer.data.pictures import (
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
 from glassformer.processors.inputs import Records, split_of
-from glassformer.processors.media import MediaProcessor
+from glassformer.processors.media.processor import MediaProcessor
 
 
 class ImageProcessor(MediaProcessor[ImageReader]):

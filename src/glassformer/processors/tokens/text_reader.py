@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from glassformer.core.errors import ConfigError
+from glassformer.processors.tokens.windows import windows
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.tokenizers.windows import windows
 
 NOTHING = np.zeros(0, np.int32)
 

@@ -13,7 +13,7 @@ from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
 from glassformer.media.audio_file import MEDIA_TYPES, SUFFIXES, read_audio, write_wav
 from glassformer.media.patches import unpatchify
-from glassformer.processors.media import MediaProcessor
+from glassformer.processors.media.processor import MediaProcessor
 
 
 class AudioProcessor(MediaProcessor[AudioReader]):

@@ -183,7 +183,7 @@ class ChatTemplate:
                 f"the conversation has a message of the role {min(others)!r}, which our own "
                 f"template does not know; use {', '.join(SPEAKERS)}"
             )
-        from glassformer.processors import template_rendering
+        from glassformer.processors.tokens import template_rendering
 
         return template_rendering.render(self.text, values)
 
@@ -218,7 +218,7 @@ def render(template: str, values: dict[str, Any]) -> tuple[str, list[Span]]:
     DataError: it fails, takes more than `SECONDS` of processor time or 256 MiB, or writes more than
     4 Mi characters.
     """
-    from glassformer.processors import template_rendering
+    from glassformer.processors.tokens import template_rendering
 
     function = template_rendering.render
     return WORKERS.run(function, template, values, seconds=SECONDS, what="the chat template")

@@ -20,12 +20,12 @@ import numpy as np
 from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example, Patches
 from glassformer.processors.config import TagPiece
-from glassformer.processors.elements import Content
 from glassformer.processors.processor import Window
-from glassformer.processors.text_reader import parts_of
+from glassformer.processors.tokens.elements import Content
+from glassformer.processors.tokens.text_reader import parts_of
+from glassformer.processors.tokens.windows import windows
 from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.tokenizers.windows import windows
 
 TEXT = "text"
 """The kind of part that is read as tokens; the others are patches."""

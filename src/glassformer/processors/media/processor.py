@@ -32,10 +32,10 @@ from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
-from glassformer.processors.elements import Element, prefix_elements
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
-from glassformer.processors.media_inputs import MediaInputs
+from glassformer.processors.media.inputs import MediaInputs
 from glassformer.processors.processor import EncodedInput, ModelFacts, Processor, Window
+from glassformer.processors.tokens.elements import Element, prefix_elements
 
 NOTHING = np.zeros(0, np.int32)
 ROWS, EXAMPLES = 256, 6
