@@ -109,7 +109,7 @@ class MessagesProcessor(PackedProcessor):
         example = Example(kept[:-1], targets=kept[at + 1].astype(np.int64), at=at)
         return [Window(example, cut=len(said.ids) - len(kept))]
 
-    def encoded(self, given: Any) -> EncodedInput:
+    def encode_given(self, given: Any) -> EncodedInput:
         """See `PackedProcessor`: messages up to the next answer, or a whole conversation."""
         messages = messages_of(given, "the input")
         prompt = messages[-1].role != ASSISTANT

@@ -243,7 +243,7 @@ class PairsProcessor(TokenProcessor):
             token_elements(pair.source, read, texts, pair.prefix),
         )
 
-    encoded = encode
+    encode_given = encode
 
     def _side(
         self, given: Any, encode: Callable[[str], np.ndarray], names: tuple[str, str]

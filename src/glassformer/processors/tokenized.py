@@ -105,7 +105,7 @@ class TokenProcessor(Processor):
 
     @property
     def vocab_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """See `Processor`."""
+        """Number of token ids of the tokenizer."""
         return self.tokenizer.vocab_size
 
     @property
@@ -164,21 +164,21 @@ class TokenProcessor(Processor):
         return joined(examples)
 
     def encode(self, given: Any) -> EncodedInput:
-        """See `Processor`: token ids are taken as they are."""
+        """See `Processor`: token ids are read unchanged."""
         if (ids := ids_of(given)) is None:
-            return self.encoded(given)
+            return self.encode_given(given)
         if self.facts.encoder_decoder:
             raise ConfigError(
                 "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
                 "another; give parts."
             )
-        return self.named(Example(np.array(ids)))
+        return self.name_elements(Example(np.array(ids)))
 
     @abstractmethod
-    def encoded(self, given: Any) -> EncodedInput:
+    def encode_given(self, given: Any) -> EncodedInput:
         """Encode one input that is not a list of ids; see `encode`."""
 
-    def named(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
+    def name_elements(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
         """Return one sequence whose elements have names; ConfigError: none, too many, or unknown
         ids."""
         ids = example.ids.tolist()

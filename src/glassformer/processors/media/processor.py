@@ -81,10 +81,10 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
                 f"The recipe has no section processor.{cls.name}, which says how its input is cut; "
                 f"add it ({cls.name}: {{}} takes all defaults)."
             )
-        return cls(cls.kind(cls.sized(section, records, skip)), facts, skip)
+        return cls(cls.kind(cls.complete(section, records, skip)), facts, skip)
 
     @classmethod
-    def sized(cls, config: Any, records: Records, skip: bool) -> Any:
+    def complete(cls, config: Any, records: Records, skip: bool) -> Any:
         """Return the section with what the training records say."""
         return config
 
