@@ -94,10 +94,6 @@ class DocumentsProcessor(PackedProcessor):
             Example(frame.one(self.tokenizer.encode(given))), [frame.begin, given]
         )
 
-    def schema(self) -> dict[str, Any]:
-        """See `Processor`."""
-        return {"type": "string", "description": "a text"}
-
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: the first tokens of documents, or of lines spread over a few of them."""
         most, found = min(TOKENS, self.facts.context), list[str]()

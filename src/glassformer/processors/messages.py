@@ -43,7 +43,7 @@ class MessagesProcessor(PackedProcessor):
     name, noun = "messages", "conversation"
     records = staticmethod(conversations)
     columns = ("messages_field",)
-    frame = ("", "")
+    frame, reads = ("", ""), "a message of the user"
     template: ChatTemplate  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @classmethod
@@ -120,10 +120,6 @@ class MessagesProcessor(PackedProcessor):
     def request_of(self, record: Any) -> list[Any]:
         """See `Processor`: the first message of the user."""
         return [one.content for one in record.messages if one.role == "user"][:1]
-
-    def schema(self) -> dict[str, Any]:
-        """See `Processor`."""
-        return {"type": "string", "description": "a message of the user"}
 
 
 def _chosen(config: ProcessorConfig) -> str | None:

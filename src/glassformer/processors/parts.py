@@ -116,11 +116,11 @@ class PartsProcessor(GivenParts):
 
     def longest(self, records: Records) -> int:
         """See `Processor`."""
-        return max(self._length(row) for rows in records.values() for row in rows)
+        return max(map(self._length, chain.from_iterable(records.values())))
 
     def check(self, records: Records) -> None:
         """See `Processor`: lengths, kinds, and the order of parts."""
-        for row in (row for rows in records.values() for row in rows):
+        for row in chain.from_iterable(records.values()):
             check_kinds(kinds_of(row), self.readers, f"{row.where}: a part")
             check_order(kinds_of(row), self.modality_order, row.where)
             if (n := self._length(row)) > (most := self.facts.context):

@@ -102,6 +102,8 @@ class TokenProcessor(Processor):
 
     frame: ClassVar[tuple[str, str]] = ("bos", "eos")
     """Special symbols before and after a text, where the tokenizer defines no frame; "": none."""
+    reads: ClassVar[str] = "a text"
+    """An input of a request, in words."""
 
     @property
     def vocab_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -199,6 +201,10 @@ class TokenProcessor(Processor):
     def description(self) -> list[str]:
         """See `Processor`."""
         return [f"tokenizer: {described(self.tokenizer)}"]
+
+    def schema(self) -> dict[str, Any]:
+        """See `Processor`: of an input that is a text."""
+        return {"type": "string", "description": self.reads}
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`: one is of the vocabulary, which may have no Latin letters."""

@@ -57,7 +57,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
             config = config.model_copy(update={"value_range": value_range(train)})
         return config
 
-    def decode(self, thing: Any, where: str = "") -> np.ndarray:
+    def row(self, thing: Any, where: str) -> np.ndarray:
         """See `MediaProcessor`."""
         if isinstance(thing, Picture):
             return self.reader.fit(thing.pixels(self._values), thing.where)
