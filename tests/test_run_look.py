@@ -148,7 +148,7 @@ def test_what_is_too_long_is_refused_before_anything_is_named(
 
     rooms = [
         f"processors.{name}"
-        for name in ("documents", "elements", "pairs", "parts", "text", "tokenized")
+        for name in ("documents", "tokens.elements", "pairs", "parts", "text", "tokenized")
     ]
     for room in (*rooms, "tasks.text_to_image"):
         for name in {"token_words", "token_elements"} & vars(

@@ -172,7 +172,7 @@ def test_a_word_that_begins_in_the_prefix_begins_behind_it():
 
 def test_a_token_over_two_words_belongs_to_the_larger_part():
     # a byte-level vocabulary that merges across spaces, as no tokenizer made here does
-    from glassformer.tokenizers.bytelevel import ALPHABET
+    from glassformer.tokenizers.decoding import ALPHABET
     from glassformer.tokenizers.definition import bpe_definition
 
     space = ALPHABET[ord(" ")]

@@ -79,7 +79,7 @@ def test_a_hundred_thousand_tokens_are_refused_unnamed(tmp_path, monkeypatch, gi
     def never(*arguments, **options):
         raise AssertionError("too long is too long")
 
-    for room, name in (("tokenized", "token_elements"), ("elements", "token_words")):
+    for room, name in (("tokenized", "token_elements"), ("tokens.elements", "token_words")):
         monkeypatch.setattr(f"glassformer.processors.{room}.{name}", never)
     said = r"^The input has \d+ elements and the model reads 40 at once; shorten it by \d+, or"
     with pytest.raises(ConfigError, match=said):

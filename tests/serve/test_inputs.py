@@ -22,7 +22,7 @@ def test_the_path_of_a_file_is_never_opened(explorer_of, tmp_path, monkeypatch, 
     def never(*arguments, **options):
         raise AssertionError("a file was opened")
 
-    for name in ("image.content", "image.source_at", "audio.sound", "audio.source_at"):
+    for name in ("media.processor.content", "media.processor.source_at"):
         monkeypatch.setattr(f"glassformer.processors.{name}", never)
     paths = [
         path,

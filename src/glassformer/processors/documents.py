@@ -80,7 +80,7 @@ class DocumentsProcessor(PackedProcessor):
         """See `Processor`."""
         return [Window(Example(ids)) for ids in self.reader.windows(given)]
 
-    def encoded(self, given: Any) -> EncodedInput:
+    def encode_given(self, given: Any) -> EncodedInput:
         """See `PackedProcessor`."""
         if not isinstance(given, str):
             raise ConfigError(
@@ -90,11 +90,9 @@ class DocumentsProcessor(PackedProcessor):
         frame = self.tokenizer.frame_or(*self.frame)
         if self.facts.answers:  # which continues the text
             frame = replace(frame, end=())
-        return self.named(Example(frame.one(self.tokenizer.encode(given))), [frame.begin, given])
-
-    def schema(self) -> dict[str, Any]:
-        """See `Processor`."""
-        return {"type": "string", "description": "a text"}
+        return self.name_elements(
+            Example(frame.one(self.tokenizer.encode(given))), [frame.begin, given]
+        )
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: the first tokens of documents, or of lines spread over a few of them."""

@@ -43,7 +43,7 @@ class MessagesProcessor(PackedProcessor):
     name, noun = "messages", "conversation"
     records = staticmethod(conversations)
     columns = ("messages_field",)
-    frame = ("", "")
+    frame, reads = ("", ""), "a message of the user"
     template: ChatTemplate  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @classmethod
@@ -109,7 +109,7 @@ class MessagesProcessor(PackedProcessor):
         example = Example(kept[:-1], targets=kept[at + 1].astype(np.int64), at=at)
         return [Window(example, cut=len(said.ids) - len(kept))]
 
-    def encoded(self, given: Any) -> EncodedInput:
+    def encode_given(self, given: Any) -> EncodedInput:
         """See `PackedProcessor`: messages up to the next answer, or a whole conversation."""
         messages = messages_of(given, "the input")
         prompt = messages[-1].role != ASSISTANT
@@ -120,10 +120,6 @@ class MessagesProcessor(PackedProcessor):
     def request_of(self, record: Any) -> list[Any]:
         """See `Processor`: the first message of the user."""
         return [one.content for one in record.messages if one.role == "user"][:1]
-
-    def schema(self) -> dict[str, Any]:
-        """See `Processor`."""
-        return {"type": "string", "description": "a message of the user"}
 
 
 def _chosen(config: ProcessorConfig) -> str | None:

@@ -119,7 +119,7 @@ class PairsProcessor(TokenProcessor):
 
     name, noun = "pairs", "pair"
     columns = ("source_field", "target_field")
-    capabilities = frozenset({"pair"})
+    capabilities, reads = frozenset({"pair"}), "a source text"
 
     def __init__(self, pair: PairTokenizer, facts: ModelFacts, how: Augmentations = UNCHANGED):
         super().__init__(pair.target, facts, how=how)
@@ -250,7 +250,7 @@ class PairsProcessor(TokenProcessor):
             token_elements(pair.source, read, texts, pair.prefix),
         )
 
-    encoded = encode
+    encode_given = encode
 
     def _side(
         self, given: Any, encode: Callable[[str], np.ndarray], names: tuple[str, str]
@@ -267,10 +267,6 @@ class PairsProcessor(TokenProcessor):
             return super().description()
         source, target = described(self.pair.source), described(self.pair.target)
         return [f"tokenizer: source {source}; target {target}"]
-
-    def schema(self) -> dict[str, Any]:
-        """See `Processor`."""
-        return {"type": "string", "description": "a source text"}
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`."""

@@ -60,7 +60,7 @@ class PartsProcessor(GivenParts):
 
     @property
     def prefix(self) -> str:
-        """See `TokenProcessor`."""
+        """A space before a text, if its words are predicted one by one."""
         return self.tokenizer.word_space if self.facts.per_word else ""
 
     @classmethod
@@ -116,11 +116,11 @@ class PartsProcessor(GivenParts):
 
     def longest(self, records: Records) -> int:
         """See `Processor`."""
-        return max(self._length(row) for rows in records.values() for row in rows)
+        return max(map(self._length, chain.from_iterable(records.values())))
 
     def check(self, records: Records) -> None:
         """See `Processor`: lengths, kinds, and the order of parts."""
-        for row in (row for rows in records.values() for row in rows):
+        for row in chain.from_iterable(records.values()):
             check_kinds(kinds_of(row), self.readers, f"{row.where}: a part")
             check_order(kinds_of(row), self.modality_order, row.where)
             if (n := self._length(row)) > (most := self.facts.context):
@@ -204,7 +204,7 @@ class PartsProcessor(GivenParts):
         check_order([kind for kind, _ in parts], self.modality_order, "What was given")
         return [Window(self.example(parts))]
 
-    def encoded(self, given: Any) -> EncodedInput:
+    def encode_given(self, given: Any) -> EncodedInput:
         """See `TokenProcessor`: parts, or a tuple of parts and the answer generated so far."""
         builder, crossed, written = self.parts, self.facts.encoder_decoder, ""
         if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
@@ -221,14 +221,14 @@ class PartsProcessor(GivenParts):
         if crossed:
             check_length(1 + sizes[1], self.facts.context)
             begin = np.array([builder.begin], np.int32)
-            read = self.named(example, [builder.bos, *contents])
+            read = self.name_elements(example, [builder.bos, *contents])
             return self.beside(read, np.append(begin, answer), [begin, written])
         example = replace(example, ids=np.append(example.ids, answer))
-        return self.named(example, [builder.bos, *contents, builder.eos, written])
+        return self.name_elements(example, [builder.bos, *contents, builder.eos, written])
 
-    def named(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
-        """See `TokenProcessor`."""
-        found = super().named(example, contents)
+    def name_elements(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
+        """Return one sequence whose elements have names, patches among them."""
+        found = super().name_elements(example, contents)
         elements = [*found.elements]
         for one in example.patches:
             places = slice(one.begin, one.begin + len(one.values))

@@ -1,4 +1,4 @@
-"""Rows of parts as they are given: in tables, in requests, and as examples of a run."""
+"""Rows of parts in tables and requests, and as examples of a run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from glassformer.data.records.parts import Mixed, parts_of
 from glassformer.processors.media.processor import EXAMPLE, MediaProcessor
 from glassformer.processors.parts_inputs import (
     READERS,
+    as_list,
     check_kinds,
-    listed,
     part_of,
 )
 from glassformer.processors.tokenized import TokenProcessor, known_text
@@ -33,7 +33,7 @@ class GivenParts(TokenProcessor):
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """See `Processor`."""
+        """The setting that names the column of parts."""
         return ("input_field",)
 
     def from_values(self, values: Sequence[Any], where: str) -> list[Given] | None:
@@ -51,18 +51,18 @@ class GivenParts(TokenProcessor):
         return [{kind: value} for kind, value in parts_of(given, where)]
 
     def to_values(self, given: Any) -> dict[str, Any]:
-        """See `Processor`."""
+        """Return parts as a value beside their prediction."""
         return {"parts": given}
 
     def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
         """See `Processor`: a list of parts, or a list of such lists."""
-        whole = listed(given, self.readers)
+        whole = as_list(given, self.readers)
         single = whole is not given or (bool(given) and isinstance(given[0], str | Mapping))
         return single, [whole] if single else list(given)
 
     def named_parts(self, given: Any) -> list[tuple[str, Any]]:
         """Kind and content of each part; DataError: a part that the model does not read."""
-        parts = [part_of(part) for part in listed(given, self.readers)]
+        parts = [part_of(part) for part in as_list(given, self.readers)]
         check_kinds((kind for kind, _ in parts), self.readers, "a part")
         return parts
 
@@ -85,12 +85,12 @@ class GivenParts(TokenProcessor):
         ]
 
     def schema(self) -> dict[str, Any]:
-        """See `Processor`."""
+        """Return the JSON schema of a list of parts."""
         part = [{"type": "string"}, *(reader.schema() for reader in self.readers.values())]
         return {"type": "array", "items": {"anyOf": part}, "description": "parts in their order"}
 
     def media(self) -> Mapping[str, Any]:
-        """See `Processor`."""
+        """Return the processors of images and audio."""
         return self.readers
 
     def request_of(self, record: Mixed) -> list[Any]:
@@ -98,12 +98,12 @@ class GivenParts(TokenProcessor):
         return [" ".join(value for kind, value in record.parts if kind == TEXT)]
 
     def neutral_inputs(self) -> list[Any]:
-        """See `Processor`."""
+        """Return questions about nothing: black images, silence."""
         blank = {kind: reader.neutral_inputs()[0] for kind, reader in self.readers.items()}
         return [self.ordered(text, blank) for text in (QUESTION, "a", known_text(self.tokenizer))]
 
     def kept_inputs(self, folder: Path) -> list[Any]:
-        """See `Processor`."""
+        """Return a question about each of the files that the run keeps."""
         kept = [reader.kept_inputs(folder) for reader in self.readers.values()]
         rows = zip(*kept, strict=False)
         return [self.ordered(QUESTION, dict(zip(self.readers, row, strict=True))) for row in rows]

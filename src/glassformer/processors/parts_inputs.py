@@ -152,7 +152,7 @@ def check_order(kinds: Sequence[str], order: Sequence[str], what: str) -> None:
         )
 
 
-def listed(given: Any, readers: Collection[str]) -> Sequence[Any]:
+def as_list(given: Any, readers: Collection[str]) -> Sequence[Any]:
     """Return a list of parts unchanged; a text, {KIND: VALUE}, a path, pixels or (samples, rate)
     as a list."""
     if isinstance(given, Path):

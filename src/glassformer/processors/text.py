@@ -23,7 +23,7 @@ class FramedProcessor(PackedProcessor):
 
     @cached_property
     def builder(self) -> SequenceBuilder:
-        """How sequences are made."""
+        """The builder of its sequences."""
         facts = self.facts
         return SequenceBuilder(
             self.tokenizer, facts.window, facts.overlap, facts.tag_piece, facts.token_types
@@ -34,16 +34,16 @@ class FramedProcessor(PackedProcessor):
         """Return the text, both texts or the words of an input; ConfigError: it has none."""
 
     def windows(self, given: Any) -> list[Window]:
-        """See `Processor`."""
+        """Return the sequences of one input, at least one of a text."""
         return self.builder.windows(*self.sides(given))
 
-    def encoded(self, given: Any) -> EncodedInput:
-        """See `TokenProcessor`."""
+    def encode_given(self, given: Any) -> EncodedInput:
+        """Encode a text, a pair or words as one sequence; ConfigError: no word."""
         sides, builder = self.sides(given), self.builder.whole()
         if not (found := builder.windows(*sides)):
             raise ConfigError(NO_WORDS)
         check_length(len(found[0].example.ids), self.facts.window)
-        return self.named(found[0].example, builder.contents(*sides))
+        return self.name_elements(found[0].example, builder.contents(*sides))
 
 
 class TextProcessor(FramedProcessor):
@@ -93,7 +93,7 @@ class TextProcessor(FramedProcessor):
         )
 
     def sides(self, given: Any) -> tuple[str, ...]:
-        """See `FramedProcessor`."""
+        """Return a text, or both texts of a pair; ConfigError: it is neither."""
         texts = (given,) if isinstance(given, str) else given
         whole = isinstance(texts, tuple) and len(texts) in (1, 2)
         if whole and all(isinstance(text, str) for text in texts):
@@ -110,7 +110,7 @@ class TextProcessor(FramedProcessor):
 
 
 class WordsProcessor(FramedProcessor):
-    """Sequences of words, each word encoded by itself; documents in windows."""
+    """Sequences of words, which are encoded one by one; documents in windows."""
 
     name, noun = "words", "sentence"
     records = staticmethod(tagged)
@@ -118,7 +118,7 @@ class WordsProcessor(FramedProcessor):
 
     @property
     def prefix(self) -> str:
-        """See `TokenProcessor`: words are encoded as behind another one."""
+        """See `TokenProcessor`: words are encoded as after another one."""
         return self.tokenizer.word_space
 
     @staticmethod
@@ -128,7 +128,7 @@ class WordsProcessor(FramedProcessor):
 
     @staticmethod
     def given(record: Tagged) -> Sequence[str]:
-        """See `PackedProcessor`."""
+        """Return the words of a record."""
         return record.words
 
     def request_of(self, record: Tagged) -> list[Any]:
@@ -165,7 +165,7 @@ class WordsProcessor(FramedProcessor):
         return single, [inputs] if single else inputs
 
     def schema(self) -> dict[str, Any]:
-        """See `Processor`."""
+        """Return the JSON schema of words, or of a text."""
         words = {"type": "array", "items": {"type": "string"}}
         return {
             "anyOf": [words, {"type": "string"}],

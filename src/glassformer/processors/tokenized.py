@@ -104,10 +104,12 @@ class TokenProcessor(Processor):
 
     frame: ClassVar[tuple[str, str]] = ("bos", "eos")
     """Special symbols before and after a text, where the tokenizer defines no frame; "": none."""
+    reads: ClassVar[str] = "a text"
+    """An input of a request, in words."""
 
     @property
     def vocab_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """See `Processor`."""
+        """Number of token ids of the tokenizer."""
         return self.tokenizer.vocab_size
 
     @property
@@ -180,21 +182,21 @@ class TokenProcessor(Processor):
         return joined(examples)
 
     def encode(self, given: Any) -> EncodedInput:
-        """See `Processor`: token ids are taken as they are."""
+        """See `Processor`: token ids are read unchanged."""
         if (ids := ids_of(given)) is None:
-            return self.encoded(given)
+            return self.encode_given(given)
         if self.facts.encoder_decoder:
             raise ConfigError(
                 "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
                 "another; give parts."
             )
-        return self.named(Example(np.array(ids)))
+        return self.name_elements(Example(np.array(ids)))
 
     @abstractmethod
-    def encoded(self, given: Any) -> EncodedInput:
+    def encode_given(self, given: Any) -> EncodedInput:
         """Encode one input that is not a list of ids; see `encode`."""
 
-    def named(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
+    def name_elements(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
         """Return one sequence whose elements have names; ConfigError: none, too many, or unknown
         ids."""
         ids = example.ids.tolist()
@@ -215,6 +217,10 @@ class TokenProcessor(Processor):
     def description(self) -> list[str]:
         """See `Processor`."""
         return [f"tokenizer: {described(self.tokenizer)}"]
+
+    def schema(self) -> dict[str, Any]:
+        """See `Processor`: of an input that is a text."""
+        return {"type": "string", "description": self.reads}
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`: one is of the vocabulary, which may have no Latin letters."""

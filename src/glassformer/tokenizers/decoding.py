@@ -8,10 +8,8 @@ WordPiece      cat  ##s      " cat", "s"
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
-
-from glassformer.tokenizers.bytelevel import unspell
 
 MARK = "▁"
 """SentencePiece's mark of a space."""
@@ -19,6 +17,27 @@ _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 """SentencePiece's spelling of a byte."""
 CLOSING, OPENING = frozenset(",.;:!?…%)]}»”’"), frozenset("([{«“‘")
 """Marks without a space before them, and without one after them."""
+
+
+_SHOWN = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("ÿ") + 1)} - {ord("\xad")}
+_HIDDEN = count(256)
+ALPHABET = tuple(chr(byte if byte in _SHOWN else next(_HIDDEN)) for byte in range(256))
+"""ALPHABET[b] is the character of byte b: the same one if it is printable, else one from U+0100
+on.
+
+Source: openai/gpt-2, encoder.py, `bytes_to_unicode`; the `ByteLevel` parts of the tokenizers
+library use the same.
+"""
+
+_BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
+
+
+def unspell(spelling: str) -> bytes | None:
+    """The bytes of a byte-level spelling, or None if it is not one."""
+    try:
+        return bytes(_BYTE_OF[character] for character in spelling)
+    except KeyError:
+        return None
 
 
 @dataclass(frozen=True)

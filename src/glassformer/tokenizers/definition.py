@@ -15,7 +15,7 @@ from typing import Any, Literal
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.files import read_bytes
 from glassformer.tokenizers import library
-from glassformer.tokenizers.bytelevel import ALPHABET
+from glassformer.tokenizers.decoding import ALPHABET
 
 Kind = Literal["byte", "character", "word", "bpe", "library"]
 """`library`: any other tokenizer.json, left to the tokenizers library."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from glassformer.core.errors import ConfigError
 from glassformer.core.random_stream import generator
-from glassformer.tokenizers.bytelevel import ALPHABET
+from glassformer.tokenizers.decoding import ALPHABET
 from glassformer.tokenizers.text import Tokenizer
 
 VARIANTS = 32

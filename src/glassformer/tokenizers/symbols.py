@@ -1,4 +1,4 @@
-"""Special symbols whose names stand in a text: they are read as ordinary characters.
+"""Names of special symbols in a text, which are read as ordinary characters.
 
 A text that says "</s>" does not end: some models have such names among their ordinary pieces.
 """

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from glassformer.core.cuts import chunks
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.tokenizers import library
-from glassformer.tokenizers.bytelevel import ALPHABET
 from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.decoding import ALPHABET
 from glassformer.tokenizers.definition import (
     ROLES,
     bpe_definition,

@@ -32,7 +32,7 @@ class AudioProcessor(MediaProcessor[AudioReader]):
         change = self.how.audio or SoundAugmentConfig()
         return SoundAugmentation(change, self.reader.config.rate, self.how.seed)
 
-    def decode(self, thing: Any, where: str = "") -> np.ndarray:
+    def row(self, thing: Any, where: str) -> np.ndarray:
         """See `MediaProcessor`."""
         if isinstance(thing, Recording):
             samples, rate = thing.samples()

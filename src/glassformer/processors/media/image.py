@@ -48,16 +48,16 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         return self.how.image or AugmentConfig()
 
     @classmethod
-    def sized(cls, config: ImageConfig, records: Records, skip: bool) -> ImageConfig:
+    def complete(cls, config: ImageConfig, records: Records, skip: bool) -> ImageConfig:
         """See `MediaProcessor`: the first training image that can be read has the size."""
         train = split_of(records, "train")
         if config.size is None or config.channels is None:
-            config = _seen(config, train, skip)
+            config = _with_size(config, train, skip)
         if config.value_range is None:
             config = config.model_copy(update={"value_range": value_range(train)})
         return config
 
-    def decode(self, thing: Any, where: str = "") -> np.ndarray:
+    def row(self, thing: Any, where: str) -> np.ndarray:
         """See `MediaProcessor`."""
         if isinstance(thing, Picture):
             return self.reader.fit(thing.pixels(self._values), thing.where)
@@ -123,7 +123,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         return [f"{height} x {width} {colours} images in {patches}"]
 
 
-def _seen(config: ImageConfig, train: Sequence[Picture], skip: bool) -> ImageConfig:
+def _with_size(config: ImageConfig, train: Sequence[Picture], skip: bool) -> ImageConfig:
     for image in train[:-1] if skip else ():
         with suppress(DataError):
             return config.seen(image.pixels())

@@ -22,25 +22,25 @@ class MediaInputs(Inputs):
 
     @property
     def lengths(self) -> np.ndarray:
-        """See `Inputs`."""
+        """Number of patches of each."""
         return np.full(len(self.records), self.processor.reader.n_patches)
 
     def patches(
         self, numbers: Sequence[int] | np.ndarray, step: int | None = None
     ) -> Float[Tensor, "N T P"]:
-        """Patches of some of them: at a training step augmented, otherwise as they are."""
+        """Return the patches of some of them, augmented at a training step."""
         chosen = np.asarray(numbers, np.int64)
         return self.processor.patches(self.array[chosen], chosen, step)
 
     def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
-        """See `Inputs`."""
+        """Return some of them as examples, augmented at a training step."""
         return self.processor.examples(self.patches(numbers, step))
 
     def picture(self, number: int) -> np.ndarray:
-        """See `Inputs`."""
+        """Return pixels or a spectrogram to look at."""
         return self.processor.picture(np.array(self.array[number]))
 
     def fingerprint(self) -> Iterator[bytes]:
-        """See `Inputs`."""
+        """Yield bytes that identify the content."""
         step = max(1, self.array.size // (1 << 20))
         yield np.ascontiguousarray(self.array[::step]).tobytes()

@@ -82,10 +82,10 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
                 f"The recipe has no section processor.{cls.name}, which says how its input is cut; "
                 f"add it ({cls.name}: {{}} takes all defaults)."
             )
-        return cls(cls.kind(cls.sized(section, records, skip)), facts, skip)
+        return cls(cls.kind(cls.complete(section, records, skip)), facts, skip)
 
     @classmethod
-    def sized(cls, config: Any, records: Records, skip: bool) -> Any:
+    def complete(cls, config: Any, records: Records, skip: bool) -> Any:
         """Return the section with what the training records say."""
         return config
 
@@ -121,7 +121,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return cls.record(source_at(path), (), split)
 
     @abstractmethod
-    def decode(self, thing: Any, where: str = "") -> np.ndarray:
+    def row(self, thing: Any, where: str) -> np.ndarray:
         """Return a record, or what `from_file` gives, as a row of the store."""
 
     @abstractmethod
@@ -214,14 +214,17 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     def given_patches(self, given: Any) -> np.ndarray:
         """Patches, float32 [T, P], of a file, of pixels, or of (samples, rate)."""
+        return self.patches(self.decode(given)[None], np.zeros(1, np.int64), None)[0].numpy()
+
+    def decode(self, thing: Any) -> np.ndarray:
+        """Return a record, a file, its content, pixels or (samples, rate) as a row of the store."""
         where = f"the {self.name}"
-        if isinstance(given, str | Path):
-            where = str(given)
-            given = content(source_at(str(Path(given).expanduser().absolute())))
-        if isinstance(given, bytes):
-            given = self.from_file(given, where)
-        array = self.decode(given, where)[None]
-        return self.patches(array, np.zeros(1, np.int64), None)[0].numpy()
+        if isinstance(thing, str | Path):
+            where = str(thing)
+            thing = content(source_at(str(Path(thing).expanduser().absolute())))
+        if isinstance(thing, bytes):
+            thing = self.from_file(thing, where)
+        return self.row(thing, where)
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""

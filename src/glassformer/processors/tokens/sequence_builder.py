@@ -1,14 +1,13 @@
 """Texts, words, images and audio as the sequences of a model, in the frame of a tokenizer.
 
-    a text       <bos> text <eos>
-    a pair       <bos> text <eos> other <eos>        token_type_ids  0 0 0 1 1
-    words        <bos> The  c ats  sleep  <eos>      no token crosses two words
-    at                 1      3    4                 the last piece of each word, where its tag is
-                       1    2      4                 read; the first one, with tag_piece: first
-    parts        <bos> [patch 0 .. patch 63]  what  is  this  <eos>
+A decoder reads parts and writes an answer and <eos> after them.
+An encoder-decoder reads them as its source, and its answer begins with <bos>.
 
-A decoder reads parts and writes <answer> <eos> after them. An encoder-decoder reads them as its
-source, and begins the answer with <bos>.
+    text   ->  <bos> text <eos>
+    pair   ->  <bos> text <eos> other <eos>     token_type_ids  0 0 0 1 1
+    words  ->  <bos> The  c ats  sleep  <eos>
+               at  1      3    4                with tag_piece: last
+    parts  ->  <bos> [patches]  what  is  this  <eos>
 """
 
 from collections.abc import Iterable, Iterator, Sequence
