@@ -388,7 +388,7 @@ def test_the_first_picture_may_be_the_bad_one(tmp_path):
     (Path(path) / "left" / "000.png").write_bytes(b"\x89PNG")
     data = {"train.path": path, "bad_files": "skip", "validation.fraction": 0.0}
     task = prepared(picture_recipe(tmp_path, data=data), tmp_path / "x")
-    assert task.processor.shape == (8, 8, 1)
+    assert task.processor.reader.shape == (8, 8, 1)
     assert len(task.training.records) == 23
 
 
@@ -416,7 +416,7 @@ def test_colour_among_grey_is_refused_unless_asked(tmp_path):
             tmp_path, data=data, processor={"image": {"channels": channels, "patch": 4}}
         )
         task = prepared(made, tmp_path / f"{channels}")
-        assert task.processor.shape == (8, 8, channels)
+        assert task.processor.reader.shape == (8, 8, channels)
         assert len(task.training.records) == 25
 
 
