@@ -1,5 +1,4 @@
-"""Labelled files: in a folder for each class, listed in a table, or with the class in their
-names."""
+"""Labelled files: in a folder for each class, in a table, or with the class in their names."""
 
 import os
 import posixpath
@@ -75,11 +74,10 @@ def labelled_files(
 ) -> list[File]:
     """Every file with one of the suffixes (lower case, with a dot), in a fixed order.
 
-    The class comes from `label_pattern`, the first folder that tells files apart, or a table's
-    `label_field`. The split is that
-    of the path that names the file; for `data.train.path`, the split whose `where` fits, or that of
-    the folder around the class's if one of them is called train. Splits found nowhere are held out
-    at random.
+    The class comes from `label_pattern`, the first folder that differs, or a table's `label_field`.
+    The split is that of the path that names the file; for `data.train.path`, the split whose
+    `where` fits, or that of the folder around the class's if one of them is called train. Splits
+    found nowhere are held out at random.
     ConfigError: contradictory settings. DataError: no files, or one without a class; `noun` names a
     file in errors.
     """
@@ -116,7 +114,7 @@ def _files(
     if not named:
         raise ConfigError(
             f"data.train.path is not set; give a folder or zip archive of {noun}s, or a table that "
-            f"lists them"
+            "lists them"
         )
     sources, files = dict[Source, None](), dict[Source, Folders]()
     for name in list_names(named):
@@ -283,8 +281,7 @@ def fields_of(pattern: str, name: str) -> dict[str, str] | None:
 def template(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     """An expression for the end of a path, and the names of its fields.
 
-    ConfigError: no field, a repeated field, two fields without a literal between them, a stray
-    brace.
+    ConfigError: no field, a repeated one, two without a literal between them, a stray brace.
     """
     pieces = re.split(r"\{(\w+)\}", pattern)
     literals, fields = tuple(pieces[::2]), tuple(pieces[1::2])
@@ -299,7 +296,5 @@ def template(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     else:
         parts = ["([^/]+)" if i % 2 else re.escape(piece) for i, piece in enumerate(pieces)]
         return re.compile("".join(parts)), fields
-    raise ConfigError(
-        f"data.label_pattern {pattern!r} {problem}; write it like "
-        f"{{label}}_{{speaker}}_{{index}}.wav"
-    )
+    example = "{label}_{speaker}_{index}.wav"
+    raise ConfigError(f"data.label_pattern {pattern!r} {problem}; write it like {example}")
