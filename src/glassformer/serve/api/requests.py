@@ -103,12 +103,6 @@ class ModelRequest(Ignored):
         """Whether it is read in a few milliseconds if it is short."""
         return False
 
-    def changes(self) -> dict[str, Any]:
-        """The fields of the run's `generate` section that this request sets."""
-        found = self.model_dump(include={*GenerateConfig.model_fields}, exclude_none=True)
-        n = getattr(self, "max_tokens", None)
-        return found if n is None else found | {"max_new_tokens": n}
-
 
 class StreamOptions(Base):
     """How a reply is streamed."""
@@ -230,7 +224,7 @@ class Sampling(ModelRequest):
 
     def changes(self) -> dict[str, Any]:
         """The fields of the run's `generate` section that this request sets."""
-        found = super().changes()
+        found = self.model_dump(include={*GenerateConfig.model_fields}, exclude_none=True)
         for name, values in NO_LIMIT.items():
             if found.get(name) in values:
                 found[name] = None

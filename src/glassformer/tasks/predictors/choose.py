@@ -34,7 +34,7 @@ PAIR_TEMPLATE = "Text: {text}\nSecond text: {pair}\nLabel: {label}"
 BETWEEN = "\n\n"
 """Between two examples of a prompt."""
 TOGETHER = 64
-"""Texts whose prompts are in memory at once."""
+"""Texts whose prompts are in memory at the same time."""
 Asked = tuple[str, str | None]
 """A text, and its second text."""
 COLUMNS = ("text_field", "pair_field", "label_field")
