@@ -82,17 +82,17 @@ def analogy(
     from glassformer.inspect.wordvectors import model_words, read_words
     from glassformer.run import load
 
-    if (run is None) == (vectors is None):
+    if run is not None and vectors is not None:
         raise ConfigError(
-            "Give the folder of a run, or the vectors of words with --vectors FILE."
-            if run is None
-            else "--vectors has the words' vectors itself and needs no run; leave one of them out."
+            "--vectors has the words' vectors itself and needs no run; leave one of them out."
         )
-    if vectors is not None:
-        words = read_words(vectors)
-    else:
+    if run is not None:
         opened = load(run, device)
         words = model_words(opened.model, opened.reader.tokenizer, str(run))
+    elif vectors is not None:
+        words = read_words(vectors)
+    else:
+        raise ConfigError("Give the folder of a run, or the vectors of words with --vectors FILE.")
     _print_near(_analogies(words, top), json)
 
 

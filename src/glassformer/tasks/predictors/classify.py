@@ -10,6 +10,7 @@ import torch
 
 from glassformer.core.axes import Tensor
 from glassformer.core.errors import ConfigError, one_line
+from glassformer.data.example import Example
 from glassformer.tasks.options import ClassifyOptions
 from glassformer.tasks.predictors.predictor import HeadPredictor, Parsed, Prediction
 from glassformer.tasks.task import Task
@@ -114,12 +115,17 @@ class Classify(HeadPredictor[ClassifyOptions]):
         windows = [] if given is None or is_blank(given) else self.processor.windows(given)
         return Parsed(given, [one.example for one in windows], number=number)
 
+    def compute(self, examples: Sequence[Example], options: ClassifyOptions) -> Sequence[Tensor]:
+        """See `HeadPredictor`: the probabilities of the classes."""
+        logits = torch.cat(super().compute(examples, options))
+        several = self.model.config.multi_label
+        return (logits.sigmoid() if several else logits.softmax(-1)).split(1)
+
     def prediction(self, one: Parsed, found: Sequence[Tensor], options: ClassifyOptions) -> Labels:
         """See `HeadPredictor`: a mean over windows."""
-        several = self.model.config.multi_label
-        rows = [logits.sigmoid() if several else logits.softmax(-1) for logits in found]
-        p = (reduce(torch.add, rows) / len(rows))[0].numpy() if rows else np.zeros(0, np.float32)
-        return Labels(self.model.config.class_names, p, several, options)
+        p = (reduce(torch.add, found) / len(found))[0].numpy() if found else np.zeros(0, np.float32)
+        config = self.model.config
+        return Labels(config.class_names, p, config.multi_label, options)
 
     def columns(self, options: ClassifyOptions) -> tuple[str, ...]:
         """See `Predictor`: names as of `Labels.columns`."""

@@ -85,11 +85,6 @@ class Parsed:
     note: str = ""
     """A sentence for the user."""
 
-    @property
-    def n_elements(self) -> int:
-        """Elements of all sequences."""
-        return sum(one.length for one in self.windows)
-
 
 class Predictor(ABC, Generic[Chosen]):
     """One use of a model: inputs of a kind in, predictions out."""
@@ -259,7 +254,7 @@ class OfText(Predictor[Chosen]):
 class HeadPredictor(Predictor[Chosen]):
     """A predictor by what the head of the model says of each sequence."""
 
-    def compute(self, examples: Sequence[Example], options: Chosen) -> Sequence[Any]:
+    def compute(self, examples: Sequence[Example], options: Chosen) -> Any:
         """Compute what a prediction needs of some sequences: by default their logits."""
         return answers(self.model, examples, self.processor.batches, self.precision)
 
