@@ -11,7 +11,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.tasks.predictors.choose import balanced, examples_of
+from glassformer.tasks.predictors.choose import balance, examples_of
 from small_runs import go, recipe
 from small_tasks import LEARNING
 
@@ -89,14 +89,14 @@ def test_a_choice_is_that_of_the_scores_of_the_whole_texts(run, tmp_path):
     assert chosen.by_length == max(expected, key=lambda label: expected[label] / len(label))
 
 
-def test_shots_are_balanced_and_as_many_as_fit(run, tmp_path):
+def test_shots_are_balance_and_as_many_as_fit(run, tmp_path):
     many = [{"text": f"a good day {i}", "label": "yes"} for i in range(6)]
     path = table(tmp_path / "examples.jsonl", [*many, *rows(40, seed=4)])
     examples = examples_of(path)
     for seed in (None, 0, 1):
-        chosen = [examples[i].labels[0] for i in balanced(examples, ("yes", "no"), 5, seed)]
+        chosen = [examples[i].labels[0] for i in balance(examples, ("yes", "no"), 5, seed)]
         assert chosen == ["yes", "no", "yes", "no", "yes"]
-    assert balanced(examples, ("yes", "no"), 5, 0) != balanced(examples, ("yes", "no"), 5, 1)
+    assert balance(examples, ("yes", "no"), 5, 0) != balance(examples, ("yes", "no"), 5, 1)
     asked = run.few_shot(path, 40, template=FORM)
     words = [("a film so good", None), ("a film " + "so " * 10 + "good", None)]
     sizes = [len(asked.fitting(words[:n]).shots) for n in (1, 2)]
