@@ -89,7 +89,7 @@ def test_a_choice_is_that_of_the_scores_of_the_whole_texts(run, tmp_path):
     assert chosen.by_length == max(expected, key=lambda label: expected[label] / len(label))
 
 
-def test_shots_are_balance_and_as_many_as_fit(run, tmp_path):
+def test_shots_are_balanced_and_as_many_as_fit(run, tmp_path):
     many = [{"text": f"a good day {i}", "label": "yes"} for i in range(6)]
     path = table(tmp_path / "examples.jsonl", [*many, *rows(40, seed=4)])
     examples = examples_of(path)

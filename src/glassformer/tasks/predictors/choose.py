@@ -100,7 +100,7 @@ class FewShot:
         return re.sub(r"\{(text|pair|label)\}", lambda found: of[found[1]], self.template)
 
     def fitting(self, texts: Sequence[Asked]) -> "FewShot":
-        """Return prompts with the shots that fit into the model beside the longest of these texts."""
+        """Return prompts with the shots that fit into the model beside the longest of texts."""
         if not texts:
             return self
         room = lambda of, text: min(
