@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from glassformer.cli import chat as command
-from glassformer.cli.predict import Shared, predict
+from glassformer.cli.predict import predict
+from glassformer.cli.verbs import Shared
 from small_chat import OPPOSITES
 
 

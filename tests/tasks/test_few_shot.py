@@ -11,7 +11,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.tasks.predictors.choose import balanced, examples_of
+from glassformer.tasks.predictors.choose import balance, examples_of
 from small_runs import go, recipe
 from small_tasks import LEARNING
 
@@ -94,9 +94,9 @@ def test_shots_are_balanced_and_as_many_as_fit(run, tmp_path):
     path = table(tmp_path / "examples.jsonl", [*many, *rows(40, seed=4)])
     examples = examples_of(path)
     for seed in (None, 0, 1):
-        chosen = [examples[i].labels[0] for i in balanced(examples, ("yes", "no"), 5, seed)]
+        chosen = [examples[i].labels[0] for i in balance(examples, ("yes", "no"), 5, seed)]
         assert chosen == ["yes", "no", "yes", "no", "yes"]
-    assert balanced(examples, ("yes", "no"), 5, 0) != balanced(examples, ("yes", "no"), 5, 1)
+    assert balance(examples, ("yes", "no"), 5, 0) != balance(examples, ("yes", "no"), 5, 1)
     asked = run.few_shot(path, 40, template=FORM)
     words = [("a film so good", None), ("a film " + "so " * 10 + "good", None)]
     sizes = [len(asked.fitting(words[:n]).shots) for n in (1, 2)]

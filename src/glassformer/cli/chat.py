@@ -16,7 +16,7 @@ from glassformer.core.errors import GlassformerError, counted, one_line
 from glassformer.core.signals import each_interrupts
 
 if TYPE_CHECKING:
-    from glassformer.cli.predict import Shared
+    from glassformer.cli.verbs import Shared
     from glassformer.run.run import Run
     from glassformer.tasks.options import Options
 

@@ -11,7 +11,8 @@ import typer
 from typer import Option
 from typer.core import TyperGroup
 
-from glassformer.cli.predict import ALL, VERBS, Shared, predict
+from glassformer.cli.predict import predict
+from glassformer.cli.verbs import ALL, VERBS, Shared
 
 if TYPE_CHECKING:
     from glassformer.tasks.options import Options

@@ -17,7 +17,6 @@ from glassformer.cli.evaluate import evaluate
 from glassformer.cli.flags import Commands
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
-from glassformer.cli.predict import VERBS
 from glassformer.cli.publish import export, import_
 from glassformer.cli.serve import serve
 from glassformer.cli.show import (
@@ -34,6 +33,7 @@ from glassformer.cli.sweep import sweep
 from glassformer.cli.terminal import first_process
 from glassformer.cli.train import demo, train
 from glassformer.cli.vectors import analogy, contexts, near
+from glassformer.cli.verbs import VERBS
 from glassformer.core.errors import ConfigError, ElsewhereError, GlassformerError
 from glassformer.core.files import WINDOWS
 from glassformer.core.progress import LEARNING

@@ -57,18 +57,6 @@ OptionalSize = Annotated[int | None, Option(parser=_bytes, metavar="<size>")]
 OptionalCount = Annotated[int | None, Option(min=1)]
 Index = Annotated[int, Option(min=0)]
 OptionalIndex = Annotated[int | None, Option(min=0)]
-Prompts = Annotated[
-    list[str] | None,
-    Option(
-        "--prompt",
-        help="Text to continue; default: standard input, or an empty line; may be repeated.",
-    ),
-]
-Streamed = Annotated[
-    bool, Option("--stream", help="Print text as it is generated (the default on a terminal).")
-]
-AboutImage = Annotated[str | None, Option("--image", help="Image that the prompts are about.")]
-AboutAudio = Annotated[str | None, Option("--audio", help="Audio file that the prompts are about.")]
 Quantize = Annotated[
     str | None,
     Option(

@@ -15,7 +15,7 @@ from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from glassformer.cli.predict import Shared
+    from glassformer.cli.verbs import Shared
     from glassformer.run.run import Run
     from glassformer.tasks.predictors.predictor import Prediction, Predictor
 

@@ -38,7 +38,6 @@ from glassformer.tasks.predictors.choose import FewShot
 from glassformer.tasks.predictors.likelihood import Likelihood
 from glassformer.tasks.predictors.predictor import Predictor, check_text
 from glassformer.tasks.predictors.text import Delta, Text
-from glassformer.tasks.predictors.writer import Writer
 from glassformer.tasks.task import Task
 from glassformer.training.folder.models import model_at
 
@@ -168,10 +167,8 @@ class Run:
         return writer.record(*read, watch or Watch())
 
     def _read(self, given: Any, verb: str | None, options: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """Return a writer, an input that it read, and choices; ConfigError: it writes no texts."""
+        """Return a predictor, an input that it read, and choices."""
         writer = self.predictor(verb or self.task.main)
-        if not isinstance(writer, Writer):
-            raise self.task.refusal("streaming text")
         how = OPTIONS[writer.name].parse(with_drafts(options, self))
         return writer, writer.parse(given, how), how
 

@@ -262,15 +262,9 @@ class Task(ABC):
         """The verb of its first predictor."""
         return next(iter(self.predictors), self.verb)
 
-    def reply(self) -> dict[str, Any]:
-        """JSON schema of each value of a reply, by its name."""
-        return {}
-
     def schema(self) -> dict[str, Any]:
         """JSON schema of a reply."""
-        if not (values := self.reply()):
-            return self.uses[0].schema(self)
-        return {"type": "object", "properties": values, "required": list(values)}
+        return self.uses[0].schema(self)
 
     def excerpt(self, batch: Batch) -> str:
         """Beginning of a batch, for an error message."""

@@ -208,6 +208,8 @@ def test_texts_are_continued_and_scored_as_by_their_runs(api):
         ("pairs", "/v1/score", "abc"),
     ):
         assert api.ask("POST", path, json={"model": model, "input": given}).status_code == 400
+    stops = {"model": "lm", "input": "a", "stop": ["x"] * 17}
+    assert api.ask("POST", "/v1/generate", json=stops).json()["error"]["param"] == "stop"
 
 
 @pytest.mark.parametrize("name", ["pictures", "sounds", "parts"])

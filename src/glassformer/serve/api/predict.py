@@ -19,6 +19,8 @@ from glassformer.serve.api.models import EMBEDDINGS, Served
 from glassformer.serve.api.predictions import Batch, inputs_of
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import (
+    MOST_NAMES,
+    MOST_STOPS,
     MOST_TOP,
     EmbeddingRequest,
     File,
@@ -31,6 +33,8 @@ from glassformer.tasks.predictors.predictor import STEP, Parsed, Predictor
 
 MOST = {"top": MOST_TOP, "beams": 16, "n_best": 16}
 """Largest values of choices that cost the server."""
+LONGEST = {"stop": MOST_STOPS, "layer": MOST_NAMES, "head": MOST_NAMES}
+"""Lengths of lists that do."""
 ALIASES = {"max_new_tokens": AliasChoices("max_new_tokens", "max_tokens")}
 
 
@@ -44,6 +48,8 @@ def request_of(verb: str) -> type[ModelRequest]:
         field.default, field.validation_alias = None, ALIASES.get(name)
         if name in MOST:
             field.metadata = [*choice.metadata, *Field(le=MOST[name]).metadata]
+        if name in LONGEST:
+            field.metadata = [*choice.metadata, *Field(max_length=LONGEST[name]).metadata]
         found[name] = (kind | None, field)
     about = "An input, or a list of inputs: texts, files, lists of words or parts."
     found["input"] = (str | File | Inputs, Field(description=about))

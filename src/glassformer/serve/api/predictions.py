@@ -1,4 +1,4 @@
-"""Predictions of single tasks: vectors, translations, tags, classes, answers to parts.
+"""Micro-batches of predictions, and their inputs.
 
 Each is a micro-batch: inputs of several requests for the same model and options are computed
 together, step by step: a step of a search, or a few sequences. Texts are tokenized beside it.

@@ -141,7 +141,7 @@ class Sampling(ModelRequest):
 
     def changes(self) -> dict[str, Any]:
         """The fields of the run's `generate` section that this request sets."""
-        found = super().changes()
+        found = self.model_dump(include={*GenerateConfig.model_fields}, exclude_none=True)
         for name, values in NO_LIMIT.items():
             if found.get(name) in values:
                 found[name] = None

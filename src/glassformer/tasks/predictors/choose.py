@@ -34,7 +34,7 @@ PAIR_TEMPLATE = "Text: {text}\nSecond text: {pair}\nLabel: {label}"
 BETWEEN = "\n\n"
 """Between two examples of a prompt."""
 TOGETHER = 64
-"""Texts whose prompts are in memory at once."""
+"""Texts whose prompts are in memory at the same time."""
 Asked = tuple[str, str | None]
 """A text, and its second text."""
 COLUMNS = ("text_field", "pair_field", "label_field")
@@ -77,7 +77,7 @@ class Chosen(Prediction):
 
 @dataclass(frozen=True)
 class FewShot:
-    """A language model that answers with one of some labels, asked by prompts with examples.
+    """Prompts with examples, whose answer is the likeliest of some labels.
 
     The template has {text}, {pair} for the second text of a pair, and {label} at its end. Equal to
     the accuracy (`accuracy`) and the one normalized by length (`accuracy_norm`) of evaluation
@@ -91,16 +91,16 @@ class FewShot:
 
     def prompt(self, text: str, pair: str | None = None) -> str:
         """The shots and the text, up to its label."""
-        last = self._filled(text, pair, "").removesuffix(" ")
-        shots = (self._filled(one.text, one.pair, one.labels[0]) for one in self.shots)
+        last = self._fill(text, pair, "").removesuffix(" ")
+        shots = (self._fill(one.text, one.pair, one.labels[0]) for one in self.shots)
         return BETWEEN.join([*shots, last])
 
-    def _filled(self, text: str, pair: str | None, label: str) -> str:
+    def _fill(self, text: str, pair: str | None, label: str) -> str:
         of = {"text": text, "pair": pair or "", "label": label}
         return re.sub(r"\{(text|pair|label)\}", lambda found: of[found[1]], self.template)
 
     def fitting(self, texts: Sequence[Asked]) -> "FewShot":
-        """The same with as many shots as fit into the model beside the longest of these texts."""
+        """Return prompts with the shots that fit into the model beside the longest of texts."""
         if not texts:
             return self
         room = lambda of, text: min(
@@ -204,7 +204,7 @@ class Choose(Predictor[ChooseOptions]):
                 f"The template {form!r} needs {fields} and {{label}} once each, {{label}} at its "
                 "end."
             )
-        shots = balanced(examples, labels, options.n_shots, options.seed)
+        shots = balance(examples, labels, options.n_shots, options.seed)
         score = self.task.predictors["score"](self.model, self.task)
         return FewShot(score, labels, tuple(examples[i] for i in shots), form)
 
@@ -268,7 +268,7 @@ class Choose(Predictor[ChooseOptions]):
         return "label", "probability"
 
 
-def balanced(
+def balance(
     examples: Sequence[Labelled], labels: Sequence[str], n: int, seed: int | None = None
 ) -> list[int]:
     """The numbers of `n` examples, one of each label after another."""

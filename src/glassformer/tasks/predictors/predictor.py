@@ -186,6 +186,14 @@ class Predictor(ABC, Generic[Chosen]):
         """
         ...
 
+    def stream(self, one: Parsed, options: Chosen) -> Iterator[Any]:
+        """Yield the text as it grows; ConfigError: no text is written."""
+        raise self.task.refusal("streaming text")
+
+    def record(self, one: Parsed, options: Chosen, watch: Any) -> Any:
+        """Return a text with a record of each step; ConfigError: no text is written."""
+        raise self.task.refusal("recording text")
+
     def predict_each(
         self, inputs: Iterable[Any], options: Chosen, elements: int | None = None
     ) -> Iterator[Any]:
