@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from glassformer.runtime.config import GenerateConfig
-
 LARGEST = (1 << 63) - 1
 MOST_TEXTS, MOST_STOPS, LONGEST_STOP = 2048, 16, 256
 MOST_NAMES = 4096
@@ -77,9 +75,3 @@ class ModelRequest(Base):
     def is_light(self) -> bool:
         """Whether it is read in a few milliseconds if it is short."""
         return False
-
-    def changes(self) -> dict[str, Any]:
-        """The fields of the run's `generate` section that this request sets."""
-        found = self.model_dump(include={*GenerateConfig.model_fields}, exclude_none=True)
-        n = getattr(self, "max_tokens", None)
-        return found if n is None else found | {"max_new_tokens": n}

@@ -15,17 +15,15 @@ from pydantic import AliasChoices, Field, create_model
 
 from glassformer.serve.api import replies
 from glassformer.serve.api.engine_thread import Steps
+from glassformer.serve.api.fields import MOST_NAMES, MOST_STOPS, ModelRequest
 from glassformer.serve.api.models import EMBEDDINGS, Served
 from glassformer.serve.api.predictions import Batch, inputs_of
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import (
-    MOST_NAMES,
-    MOST_STOPS,
     MOST_TOP,
     EmbeddingRequest,
     File,
     Inputs,
-    ModelRequest,
     several,
 )
 from glassformer.tasks.options import OPTIONS, EmbedOptions, Options, is_local, plain_fields

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from glassformer.runtime.config import GenerateConfig
 from glassformer.serve.api.fields import (
     LARGEST,
     MOST_TEXTS,
