@@ -65,10 +65,11 @@ class Files:
         `vectors`: whether --out may be .npy. ConfigError: one of the two without the other, other
         options without them, or a file that cannot be written.
         """
-        for name, given in (("in", inp), ("field", fields), ("resume", resume), ("force", force)):
-            if given and out is None:
-                raise ConfigError(f"--{name} needs --out, the file to write; add it.")
         if out is None:
+            beside = {"in": inp, "field": fields, "resume": resume, "force": force}
+            for name, given in beside.items():
+                if given:
+                    raise ConfigError(f"--{name} needs --out, the file to write; add it.")
             return None
         from glassformer.data.table_output import FORMS
 
