@@ -204,7 +204,7 @@ train --resume --run RUN train.precision=float8
 train --resume --run RUN train.workers=-1
 generate RUN --temperature -1
 generate RUN --top-p 2
-generate RUN --beams 3
+generate RUN --beams 3 --temperature 1
 generate RUN --prompt 'the cat sat on a mat and the dog ran on and on'
 generate RUN --device abacus
 generate RUN --max-new-tokens 0
