@@ -11,7 +11,7 @@ from glassformer.pages.kit import document
 COMMANDS = [
     (["data", "show", "none.yaml", "--html"], "x.html"),
     (["verify", "none", "--html"], "x.html"),
-    (["embed", "none", "--word", "bank", "--html"], "x.html"),
+    (["contexts", "none", "bank", "--html"], "x.html"),
     (["embed", "none", "--out"], "x.npy"),
     (["translate", "none", "--show-attention"], "x.html"),
     (["translate", "none", "--show-attention"], "x.png"),
