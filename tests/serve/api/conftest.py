@@ -130,7 +130,13 @@ def folders(tmp_path_factory, talker) -> dict[str, Path]:
     from small_kinds import run_of
 
     place = tmp_path_factory.mktemp("served")
-    kinds = {"lm": "text", "pairs": "pairs", "classes": "classes", "tags": "tags", "masked": "masked"}
+    kinds = {
+        "lm": "text",
+        "pairs": "pairs",
+        "classes": "classes",
+        "tags": "tags",
+        "masked": "masked",
+    }
     kinds |= {"pictures": "pictures", "sounds": "sounds", "parts": "parts"}
     return {name: run_of(kind, place / kind) for name, kind in kinds.items()} | {"chat": talker}
 
