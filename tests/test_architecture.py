@@ -292,19 +292,19 @@ def test_a_name_that_is_not_defined_is_found():
 
 WRONG = {
     "a floor too high": (
-        "glassformer.layers.mask",
+        "glassformer.layers.attention.mask",
         "import glassformer.models",
         "glassformer.models",
     ),
     "inside a function": (
-        "glassformer.layers.mask",
+        "glassformer.layers.attention.mask",
         "def f():\n    from glassformer.models import presets",
         "glassformer.models.presets",
     ),
     "a sibling": (
         "glassformer.tokenizers.text",
-        "from glassformer.layers import mask",
-        "glassformer.layers.mask",
+        "from glassformer.layers.attention import mask",
+        "glassformer.layers.attention.mask",
     ),
     "the front door": ("glassformer.models.config", "from glassformer import models", None),
     "by name": (
@@ -314,8 +314,8 @@ WRONG = {
     ),
     "out of the core": (
         "glassformer.core.errors",
-        "from glassformer.layers.mask import Mask",
-        "glassformer.layers.mask",
+        "from glassformer.layers.attention.mask import Mask",
+        "glassformer.layers.attention.mask",
     ),
 }
 

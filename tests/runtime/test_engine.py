@@ -8,8 +8,8 @@ import torch
 
 import tiny
 from glassformer.core.errors import ConfigError
+from glassformer.layers.attention.ragged import Pool
 from glassformer.layers.cpu_kernels import ONE_DNN
-from glassformer.layers.ragged import Pool
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.packing import FORMATS, pack
 from glassformer.native import Program, compiler

@@ -20,10 +20,12 @@ from torch import nn
 from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError
-from glassformer.layers.attention import Attention, score_scale
+from glassformer.layers.attention.cache import Layout
+from glassformer.layers.attention.context import SelectedPositions
+from glassformer.layers.attention.mask import Causal, Mask, SameDocument, Valid, Window
+from glassformer.layers.attention.multi_head import Attention, score_scale
+from glassformer.layers.attention.sequences import row_layout
 from glassformer.layers.block import Block
-from glassformer.layers.cache import Layout
-from glassformer.layers.context import SelectedPositions
 from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.heads import (
@@ -34,10 +36,8 @@ from glassformer.layers.heads import (
     TagHead,
 )
 from glassformer.layers.init import Sizes, initialize
-from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
 from glassformer.layers.norm import Norm, build_norm
-from glassformer.layers.position import build_bias, build_position, build_rotation
-from glassformer.layers.sequences import row_layout
+from glassformer.layers.position.kinds import build_bias, build_position, build_rotation
 from glassformer.layers.stack import Stack
 from glassformer.layers.stem import Stem
 from glassformer.models.compiled_step import CompiledStep
