@@ -12,8 +12,8 @@ from glassformer.core.batch import IGNORE, Batch, Positions
 from glassformer.layers.attention.context import CROSSED
 from glassformer.layers.attention.mask import Mask, allowed
 from glassformer.layers.heads import pooled_at
+from glassformer.models.build import attention_mask
 from glassformer.models.config import ModelConfig
-from glassformer.models.transformer import attention_mask
 from glassformer.tasks.task import Task
 
 

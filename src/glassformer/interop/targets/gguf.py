@@ -28,8 +28,7 @@ from glassformer.layers.position.rotary import slowing
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
-from glassformer.tokenizers.decoding import ALPHABET
-from glassformer.tokenizers.decoding import MARK
+from glassformer.tokenizers.decoding import ALPHABET, MARK
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
 
