@@ -203,7 +203,7 @@ def test_aborted_requests_give_their_slots_back_at_once():
         if live and draw.random() < 0.7:
             engine.abort(number := draw.choice(sorted(live)))
             live.remove(number)
-            assert all(one.number != number for one in (*engine.waiting, *engine.running))
+            assert all(one.number != number for one in (*engine.queue.waiting, *engine.running))
         held = sum(one.n_own for one in engine.running)
         listed = [one.slots for one in engine.searches.values()]
         assert engine.pool.n_free == empty - held - sum(len(set(own.tolist())) for own in listed)
