@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, GlassformerError
-from glassformer.layers.ragged import Pool
+from glassformer.layers.attention.ragged import Pool
 from glassformer.runtime import memory
 from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.config import GenerateConfig

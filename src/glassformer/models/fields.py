@@ -6,13 +6,13 @@ from pydantic import Field
 
 from glassformer.core.errors import counted
 from glassformer.core.record import Record
-from glassformer.layers.attention import ScaleKind
+from glassformer.layers.attention.multi_head import ScaleKind
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import HeadKind, Pool
 from glassformer.layers.init import InitKind
 from glassformer.layers.losses import EXCLUSIVE, INDEPENDENT, Outcomes
 from glassformer.layers.norm import NormKind
-from glassformer.layers.position import PositionKind
+from glassformer.layers.position.kinds import PositionKind
 
 LARGEST = 1 << 24
 """Of a size: products of three of them, and bytes, are below 2**63 for 3 x 3 convolutions too."""

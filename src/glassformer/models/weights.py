@@ -16,8 +16,8 @@ from glassformer.core.distributed.shards import put
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, replacing
 from glassformer.core.manifest import check_saved
-from glassformer.layers.interpolation import interpolated
 from glassformer.layers.lora import plain_parameters
+from glassformer.layers.position.interpolation import interpolated
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 

@@ -90,7 +90,7 @@ class Run:
 
     def quantized(self, bits: str) -> Self:
         """The same run with the large matrices of its model as fp16, bf16, int8 or int4 (see
-        `layers.packed`), for inference on a CPU; the model is changed, not copied.
+        `layers.linear.packed`), for inference on a CPU; the model is changed, not copied.
 
         ConfigError: an unknown format, another device, adapters beside the weights.
         """

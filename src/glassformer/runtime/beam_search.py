@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.layers.ragged import Pool
+from glassformer.layers.attention.ragged import Pool
 from glassformer.runtime.advance import Scores
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import CONSTRAINTS, constrained, is_set

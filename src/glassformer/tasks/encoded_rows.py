@@ -9,11 +9,11 @@ import torch
 
 from glassformer.core.axes import Tensor
 from glassformer.core.batch import IGNORE, Batch, Positions
-from glassformer.layers.context import CROSSED
+from glassformer.layers.attention.context import CROSSED
+from glassformer.layers.attention.mask import Mask, allowed
 from glassformer.layers.heads import pooled_at
-from glassformer.layers.mask import Mask, allowed
+from glassformer.models.build import attention_mask
 from glassformer.models.config import ModelConfig
-from glassformer.models.transformer import attention_mask
 from glassformer.tasks.task import Task
 
 
