@@ -159,9 +159,7 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
 
 def _read(predictor: "Predictor[Any]", folder: str, row: "Row") -> Any:
     """The input of a row; the name of a file is beside the table's."""
-    given = predictor.from_values(row.values, row.where)
-    named = predictor.processor.medium and isinstance(given, str)
-    return os.path.join(folder, os.path.expanduser(given)) if named else given
+    return predictor.processor.within(predictor.from_values(row.values, row.where), folder)
 
 
 def predictions(

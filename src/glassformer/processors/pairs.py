@@ -268,6 +268,10 @@ class PairsProcessor(TokenProcessor):
         source, target = described(self.pair.source), described(self.pair.target)
         return [f"tokenizer: source {source}; target {target}"]
 
+    def check_targets(self) -> None:
+        """See `Processor`."""
+        return
+
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`."""
         texts = ("A dog runs.", "a", known_text(self.pair.source))

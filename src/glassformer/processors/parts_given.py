@@ -3,9 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from glassformer.core.axes import Tensor
+from glassformer.core.batch import Batch
 from glassformer.core.errors import DataError
 from glassformer.data.records.parts import Mixed, parts_of
 from glassformer.processors.media.processor import EXAMPLE, MediaProcessor
@@ -15,6 +19,7 @@ from glassformer.processors.parts_inputs import (
     check_kinds,
     part_of,
 )
+from glassformer.processors.requests import FileWriter
 from glassformer.processors.tokenized import TokenProcessor, known_text
 from glassformer.processors.tokens.sequence_builder import TEXT
 
@@ -89,9 +94,24 @@ class GivenParts(TokenProcessor):
         part = [{"type": "string"}, *(reader.schema() for reader in self.readers.values())]
         return {"type": "array", "items": {"anyOf": part}, "description": "parts in their order"}
 
+    def to_request(self, given: Any, write: FileWriter) -> Any:
+        """See `Processor`: two texts are parts, as a tuple a part and the answer so far."""
+        match given:
+            case [str() as first, str() as second] if self.readers:
+                given = [[first], second] if isinstance(given, tuple) else [{TEXT: first}, second]
+        return super().to_request(given, write)
+
     def media(self) -> Mapping[str, Any]:
         """Return the processors of images and audio."""
         return self.readers
+
+    def pictures(self, batch: Batch) -> list[tuple[Any, Tensor]]:
+        """See `Processor`: in the order of the sequence."""
+        found = list[tuple[int, Any, Tensor]]()
+        for one in (batch.source or batch).parts:  # of one kind
+            n = (reader := self.readers[one.name]).reader.n_patches
+            found += zip(one.at[::n].tolist(), repeat(reader), one.values.split(n), strict=False)
+        return [(reader, patches) for _, reader, patches in sorted(found, key=itemgetter(0))]
 
     def request_of(self, record: Mixed) -> list[Any]:
         """See `Processor`: the texts of a row."""

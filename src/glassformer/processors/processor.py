@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
+from glassformer.core.axes import Tensor
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.config import DataConfig
@@ -24,6 +25,13 @@ from glassformer.data.usual_columns import with_usual_columns
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length, by_split
+from glassformer.processors.requests import (
+    FileReader,
+    FileWriter,
+    decode,
+    decode_part,
+    to_json,
+)
 from glassformer.processors.tokens.elements import Element
 
 SENTENCES = (
@@ -128,6 +136,8 @@ class Processor(ABC):
     """Rows of a batch outside training."""
     records: ClassVar[Callable[[DataConfig], Iterable[Any]] | None] = None
     """Reads the records of all splits; None: they are not kept in memory."""
+    tokenizer: Any
+    """The tokenizer of its texts; None: it reads none."""
     facts: ModelFacts
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
@@ -246,9 +256,24 @@ class Processor(ABC):
         text = "" if values[0] is None else cell_text(values[0], where)
         return text if text.strip() else None
 
+    def within(self, given: Any, folder: str) -> Any:
+        """Return an input of a table in this folder, where names of files begin."""
+        return given
+
     def to_values(self, given: Any) -> dict[str, Any]:
         """An input as plain values beside its prediction."""
         return {"text": given}
+
+    def from_request(self, value: Any, read: FileReader) -> Any:
+        """Return an input of a request as `encode` takes it.
+
+        ConfigError: no input, or one that the model does not read.
+        """
+        return decode(value, lambda part: decode_part(part, self.media(), read))
+
+    def to_request(self, given: Any, write: FileWriter) -> Any:
+        """Return an input as a request has it; ConfigError: it is none."""
+        return to_json(given, write)
 
     def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
         """Whether one input was given, and not a list of inputs; all of them."""
@@ -279,9 +304,19 @@ class Processor(ABC):
     def schema(self) -> dict[str, Any]:
         """JSON schema of one input in a request."""
 
+    def check_targets(self) -> None:
+        """Raise ConfigError for targets in files of their own."""
+        raise ConfigError(
+            "Only an encoder-decoder has targets beside its data; leave out --targets."
+        )
+
     def media(self) -> Mapping[str, Any]:
         """The processors of images and audio, by medium."""
         return {}
+
+    def pictures(self, batch: Batch) -> list[tuple[Any, Tensor]]:
+        """Return the patches of each image and audio clip of one input, with its processor."""
+        return []
 
     @staticmethod
     def read_texts(record: Any) -> Sequence[str]:

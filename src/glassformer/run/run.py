@@ -71,7 +71,7 @@ class Run:
     @property
     def tokenizer(self) -> Any:
         """The tokenizer of what is generated, tagged or classified; ConfigError: there is none."""
-        if not hasattr(self.processor, "tokenizer"):
+        if self.processor.tokenizer is None:
             raise ConfigError(
                 f"{self.folder} reads {self.processor.noun}s, not text; use "
                 f"`glassformer {self.task.verb}`."

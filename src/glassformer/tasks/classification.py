@@ -46,7 +46,7 @@ class Classification(LabelTask):
     """A class for each input, or several (`model.multi_label`)."""
 
     uses = (Classify, Embed)
-    capabilities = frozenset({"classes"})
+    capabilities, outcome_kind = frozenset({"classes"}), "class"
     summary = "classifies {inputs}"
     verb = "classify"
     metrics = ("loss", "accuracy", "macro_f1")

@@ -71,9 +71,14 @@ class LabelTask(RecordTask):
         """The scores of baselines that learn from the first records, on the others."""
         ...
 
-    def outcomes(self) -> tuple[str, ...]:
+    @property
+    def class_names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `Task`."""
         return self.recipe.model.class_names
+
+    def outcomes(self) -> tuple[str, ...]:
+        """See `Task`."""
+        return self.class_names
 
     def target_name(self, index: int) -> str:
         """See `Task`."""

@@ -69,6 +69,10 @@ class Task(ABC):
 
     capabilities: ClassVar[frozenset[str]]
     """Pages of the explorer: generates, masked, tags, classes, vectors, draws."""
+    outcome_kind: ClassVar[str] = "vectors"
+    """Kind of its outcomes: tokens, tags, class, vectors."""
+    class_names: tuple[str, ...] = ()
+    """Names of the classes or tags that it predicts."""
     summary: ClassVar[str]
     """What a model with this task does, in a clause; `{inputs}`: the processor's plural noun."""
     verb: ClassVar[str]
@@ -270,6 +274,11 @@ class Task(ABC):
         """Beginning of a batch, for an error message."""
         return self.processor.tokenizer.decode(batch.elements[0, :24].tolist())
 
+    @property
+    def views(self) -> frozenset[str]:
+        """Pages of the explorer: of its outcomes, and of its inputs."""
+        return self.capabilities | self.processor.capabilities
+
     def outcomes(self) -> tuple[str, ...]:
         """Names of the logits: tokens, tags or classes; () for vectors."""
         return ()
@@ -312,7 +321,15 @@ class Task(ABC):
         return self.processor.encode(given)
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
-        """A batch that equations are checked on: of a text, else of an example input."""
+        """A batch that equations are checked on: of a text, else of an example input.
+
+        ConfigError: the model reads no text.
+        """
+        if text is not None and (medium := self.processor.medium):
+            raise ConfigError(
+                f"{self.folder} reads one {medium} and no text, got --text {text!r}; leave it out "
+                f"to check an {medium} input that the run keeps."
+            )
         return self.encode(self.first_input() if text is None else text).batch
 
     def first_input(self) -> Any:
@@ -338,7 +355,14 @@ class Task(ABC):
     def misfit(self, verb: str) -> ConfigError:
         """The error for a verb that this task, or its inputs, has no predictor for."""
         said = [one.misfit(self) for one in self.uses if one.name == verb]
-        return ConfigError(said[0]) if said else self.refusal(OPTIONS[verb].doing)
+        if not said:
+            return self.refusal(OPTIONS[verb].doing)
+        return ConfigError(f"{self.folder} {''.join(said[0])}")
+
+    def lack(self, route: str) -> str | None:
+        """Return why its predictor of a route is missing, in a clause; None: it has none."""
+        said = (one.misfit(self) for one in self.uses if route in one.routes)
+        return next((reason for reason, _ in filter(None, said)), None)
 
     def refusal(self, doing: str) -> ConfigError:
         """The error for a verb of another task, with this task's own command."""
