@@ -119,7 +119,7 @@ class PairsProcessor(TokenProcessor):
 
     name, noun = "pairs", "pair"
     columns = ("source_field", "target_field")
-    capabilities, reads = frozenset({"pair"}), "a source text"
+    capabilities, reads = ("pair",), "a source text"
 
     def __init__(self, pair: PairTokenizer, facts: ModelFacts, how: Augmentations = UNCHANGED):
         super().__init__(pair.target, facts, how=how)
