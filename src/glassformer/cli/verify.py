@@ -64,11 +64,6 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
     from glassformer.training.folder.model_files import accept_changed as record
 
     opened = load(run, accept_changed=accept_changed)
-    if text is not None and (medium := opened.processor.medium):
-        raise ConfigError(
-            f"{run} reads one {medium} and no text, got --text {text!r}; leave it out to check "
-            f"an {medium} input that the run keeps."
-        )
     batch = opened.task.batch_to_check(opened.model, text)
     if accept_changed:
         record(run)

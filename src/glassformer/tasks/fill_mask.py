@@ -38,7 +38,7 @@ class FillMask(RunningText):
 
     uses = (Fill, Embed)
     verb = "fill"
-    capabilities = frozenset({"masked"})
+    capabilities, outcome_kind = ("masked",), "tokens"
     summary = "predicts the masked tokens of a text"
 
     @classmethod

@@ -67,8 +67,10 @@ def refused(doing: str) -> Any:
 class Task(ABC):
     """One kind of output; see the module."""
 
-    capabilities: ClassVar[frozenset[str]]
+    capabilities: ClassVar[tuple[str, ...]]
     """Pages of the explorer: generates, masked, tags, classes, vectors, draws."""
+    outcome_kind: ClassVar[str] = "vectors"
+    """Kind of its outcomes: tokens, tags, class, vectors."""
     summary: ClassVar[str]
     """What a model with this task does, in a clause; `{inputs}`: the processor's plural noun."""
     verb: ClassVar[str]
@@ -270,6 +272,11 @@ class Task(ABC):
         """Beginning of a batch, for an error message."""
         return self.processor.tokenizer.decode(batch.elements[0, :24].tolist())
 
+    @property
+    def views(self) -> set[str]:
+        """Pages of the explorer: of its outcomes, and of its inputs."""
+        return {*self.capabilities, *self.processor.capabilities, *self.processor.media()}
+
     def outcomes(self) -> tuple[str, ...]:
         """Names of the logits: tokens, tags or classes; () for vectors."""
         return ()
@@ -289,7 +296,7 @@ class Task(ABC):
     @property
     def pictured(self) -> bool:
         """Whether inputs can be shown as images."""
-        return bool(self.processor.medium)
+        return self.processor.tokenizer is None
 
     def thumbnail(self, where: str) -> np.ndarray | None:
         """The validation input of this name as an array to look at; None: there is nothing."""
@@ -312,7 +319,15 @@ class Task(ABC):
         return self.processor.encode(given)
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
-        """A batch that equations are checked on: of a text, else of an example input."""
+        """A batch that equations are checked on: of a text, else of an example input.
+
+        ConfigError: the model reads no text.
+        """
+        if text is not None and self.processor.tokenizer is None:
+            raise ConfigError(
+                f"{self.folder} reads one {self.processor.name} and no text, got --text {text!r}; "
+                f"leave it out to check an {self.processor.name} input that the run keeps."
+            )
         return self.encode(self.first_input() if text is None else text).batch
 
     def first_input(self) -> Any:
@@ -337,8 +352,14 @@ class Task(ABC):
 
     def misfit(self, verb: str) -> ConfigError:
         """The error for a verb that this task, or its inputs, has no predictor for."""
-        said = [one.misfit(self) for one in self.uses if one.name == verb]
-        return ConfigError(said[0]) if said else self.refusal(OPTIONS[verb].doing)
+        if found := self.lack(verb):
+            return ConfigError(f"{self.folder} {''.join(found)}")
+        return self.refusal(OPTIONS[verb].doing)
+
+    def lack(self, use: str) -> tuple[str, str] | None:
+        """Why it has no predictor of a verb or route; see `Predictor.misfit`."""
+        own = (one for one in self.uses if use in (one.name, *one.routes))
+        return next((one.misfit(self) for one in own), None)
 
     def refusal(self, doing: str) -> ConfigError:
         """The error for a verb of another task, with this task's own command."""

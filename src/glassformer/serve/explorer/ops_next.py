@@ -26,7 +26,7 @@ from glassformer.runtime.request import Event, Request
 from glassformer.runtime.sampling import likeliest, limited, next_tokens, remaining, stages
 from glassformer.runtime.trace import Choice, Watch, choice
 from glassformer.serve.explorer.looks import OpContext
-from glassformer.serve.explorer.ops_model import OUTCOMES, name_of, outcome
+from glassformer.serve.explorer.ops_model import name_of, outcome
 from glassformer.serve.explorer.wire import Reply
 
 BARS = 50
@@ -41,7 +41,7 @@ STAGES = {
 
 def next_(context: OpContext, look: Look, position: int, **sampling: Any) -> Reply:
     """The most likely outcomes at a position: of the model, and after each transform in turn."""
-    if not look.model.config.outcomes.exclusive or not context.capabilities & OUTCOMES.keys():
+    if not look.model.config.outcomes.exclusive or not look.names:
         raise ConfigError(
             "This model does not choose one outcome among all; `next` is for those that do."
         )
