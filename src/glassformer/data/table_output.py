@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, time
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -196,6 +196,6 @@ def json_text(value: Any, where: str) -> str:
             raise DataError(
                 f"{where} holds {one!r:.60}, which only Parquet can hold; write .parquet"
             )
-        return one.isoformat() if isinstance(one, date | time) else str(one)
+        return one.isoformat() if isinstance(one, datetime) else str(one)
 
     return json.dumps(finite(value), ensure_ascii=False, allow_nan=False, default=other)

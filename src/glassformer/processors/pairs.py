@@ -119,7 +119,7 @@ class PairsProcessor(TokenProcessor):
 
     name, noun = "pairs", "pair"
     columns = ("source_field", "target_field")
-    capabilities, reads = frozenset({"pair"}), "a source text"
+    capabilities, reads = ("pair",), "a source text"
 
     def __init__(self, pair: PairTokenizer, facts: ModelFacts, how: Augmentations = UNCHANGED):
         super().__init__(pair.target, facts, how=how)
@@ -269,7 +269,7 @@ class PairsProcessor(TokenProcessor):
         return [f"tokenizer: source {source}; target {target}"]
 
     def check_targets(self) -> None:
-        """See `Processor`."""
+        """Accept them: they are the other side."""
         return
 
     def neutral_inputs(self) -> list[Any]:

@@ -3,12 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from glassformer.core.axes import Tensor
 from glassformer.core.batch import Batch
 from glassformer.core.errors import DataError
 from glassformer.data.records.parts import Mixed, parts_of
@@ -19,7 +16,7 @@ from glassformer.processors.parts_inputs import (
     check_kinds,
     part_of,
 )
-from glassformer.processors.requests import FileWriter
+from glassformer.processors.requests import Files
 from glassformer.processors.tokenized import TokenProcessor, known_text
 from glassformer.processors.tokens.sequence_builder import TEXT
 
@@ -73,8 +70,8 @@ class GivenParts(TokenProcessor):
 
     def words(self, given: Any) -> list[str]:
         """See `Processor`: those of the texts."""
-        texts = [thing for kind, thing in map(part_of, given) if kind == TEXT]
-        return [word for text in texts for word in text.split()]
+        parts = map(part_of, given)
+        return [word for kind, thing in parts if kind == TEXT for word in thing.split()]
 
     @staticmethod
     def given(record: Mixed) -> list[Given]:
@@ -94,7 +91,7 @@ class GivenParts(TokenProcessor):
         part = [{"type": "string"}, *(reader.schema() for reader in self.readers.values())]
         return {"type": "array", "items": {"anyOf": part}, "description": "parts in their order"}
 
-    def to_request(self, given: Any, write: FileWriter) -> Any:
+    def to_request(self, given: Any, write: Files) -> Any:
         """See `Processor`: two texts are parts, as a tuple a part and the answer so far."""
         match given:
             case [str() as first, str() as second] if self.readers:
@@ -105,17 +102,23 @@ class GivenParts(TokenProcessor):
         """Return the processors of images and audio."""
         return self.readers
 
-    def pictures(self, batch: Batch) -> list[tuple[Any, Tensor]]:
+    def pictures(self, batch: Batch) -> list[Any]:
         """See `Processor`: in the order of the sequence."""
-        found = list[tuple[int, Any, Tensor]]()
-        for one in (batch.source or batch).parts:  # of one kind
-            n = (reader := self.readers[one.name]).reader.n_patches
-            found += zip(one.at[::n].tolist(), repeat(reader), one.values.split(n), strict=False)
-        return [(reader, patches) for _, reader, patches in sorted(found, key=itemgetter(0))]
+        found = {
+            int(at[0]): (reader, patches)
+            for one in (batch.source or batch).parts
+            for reader in [self.readers[one.name]]
+            for at, patches in zip(
+                one.at.split(reader.reader.n_patches),
+                one.values.split(reader.reader.n_patches),
+                strict=True,
+            )
+        }
+        return [found[at] for at in sorted(found)]
 
     def request_of(self, record: Mixed) -> list[Any]:
         """See `Processor`: the texts of a row."""
-        return [" ".join(value for kind, value in record.parts if kind == TEXT)]
+        return [" ".join(self.read_texts(record))]
 
     def neutral_inputs(self) -> list[Any]:
         """Return questions about nothing: black images, silence."""

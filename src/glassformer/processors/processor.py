@@ -6,7 +6,7 @@
 A processor is fitted on records, or loaded from a run folder. It never knows what is predicted.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from glassformer.core.axes import Tensor
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.config import DataConfig
@@ -25,13 +24,7 @@ from glassformer.data.usual_columns import with_usual_columns
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length, by_split
-from glassformer.processors.requests import (
-    FileReader,
-    FileWriter,
-    decode,
-    decode_part,
-    to_json,
-)
+from glassformer.processors.requests import RequestInputs
 from glassformer.processors.tokens.elements import Element
 
 SENTENCES = (
@@ -109,21 +102,17 @@ class ModelFacts:
         )
 
 
-class Processor(ABC):
+class Processor(RequestInputs):
     """Encodes one kind of input; see the module."""
 
-    name: ClassVar[str]
-    """As a recipe's `input` has it."""
     noun: ClassVar[str]
     """Name of one input in sentences."""
     unit: ClassVar[str] = "token"
     """Name of an element of a sequence."""
     elements: ClassVar[str] = "tokens"
     """The model's `elements`."""
-    medium: ClassVar[str] = ""
-    """image or audio, if the processor reads nothing else: files, named by lines."""
-    capabilities: frozenset[str] = frozenset()
-    """Views of an input: pair, parts, image, audio."""
+    capabilities: tuple[str, ...] = ()
+    """Views of an input besides those of its media: pair, parts."""
     auto_class: ClassVar[str] = "AutoTokenizer"
     """The class of transformers that reads its files."""
     summary: str = ""
@@ -137,7 +126,7 @@ class Processor(ABC):
     records: ClassVar[Callable[[DataConfig], Iterable[Any]] | None] = None
     """Reads the records of all splits; None: they are not kept in memory."""
     tokenizer: Any
-    """The tokenizer of its texts; None: it reads none."""
+    """The tokenizer of its texts; None: it reads none, and a line names a file."""
     facts: ModelFacts
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
@@ -264,17 +253,6 @@ class Processor(ABC):
         """An input as plain values beside its prediction."""
         return {"text": given}
 
-    def from_request(self, value: Any, read: FileReader) -> Any:
-        """Return an input of a request as `encode` takes it.
-
-        ConfigError: no input, or one that the model does not read.
-        """
-        return decode(value, lambda part: decode_part(part, self.media(), read))
-
-    def to_request(self, given: Any, write: FileWriter) -> Any:
-        """Return an input as a request has it; ConfigError: it is none."""
-        return to_json(given, write)
-
     def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
         """Whether one input was given, and not a list of inputs; all of them."""
         single = isinstance(given, str | tuple | Path | np.ndarray)
@@ -305,17 +283,13 @@ class Processor(ABC):
         """JSON schema of one input in a request."""
 
     def check_targets(self) -> None:
-        """Raise ConfigError for targets in files of their own."""
+        """Raise ConfigError for targets in separate files."""
         raise ConfigError(
             "Only an encoder-decoder has targets beside its data; leave out --targets."
         )
 
-    def media(self) -> Mapping[str, Any]:
-        """The processors of images and audio, by medium."""
-        return {}
-
-    def pictures(self, batch: Batch) -> list[tuple[Any, Tensor]]:
-        """Return the patches of each image and audio clip of one input, with its processor."""
+    def pictures(self, batch: Batch) -> list[Any]:
+        """The processor and the patches of each image or audio clip of one input."""
         return []
 
     @staticmethod

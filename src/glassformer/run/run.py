@@ -6,7 +6,7 @@ run.generate("The", max_new_tokens=50)          a verb of its task; `run.predict
 run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -36,7 +36,6 @@ from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.options import OPTIONS, keywords
 from glassformer.tasks.predictors.choose import FewShot
 from glassformer.tasks.predictors.likelihood import Likelihood
-from glassformer.tasks.predictors.predictor import Predictor, check_text
 from glassformer.tasks.predictors.text import Delta, Text
 from glassformer.tasks.task import Task
 from glassformer.training.folder.models import model_at
@@ -151,7 +150,7 @@ class Run:
         """
         named = (("image", image), ("audio", audio))
         files = {name: value for name, value in named if value is not None}
-        about: Any = self.predictor("generate").about
+        about = self.predictor("generate").about
         single = isinstance(prompt, str) or not isinstance(prompt, Iterable)
         given = about(prompt, files) if single else [about(one, files) for one in prompt]
         return self._values(given, "generate", options)
@@ -189,8 +188,7 @@ class Run:
     def likelihoods(self, pairs: Sequence[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
         """log p of the answer in each (prompt, answer); `fit`: a prompt that is too long loses its
         beginning, and is a ConfigError otherwise."""
-        score: Any = self.predictor("score")
-        return score.likelihoods(pairs, fit)
+        return self.predictor("score").likelihoods(pairs, fit)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[list[float]]:
         """log p of each token of each target, the end included, given its source."""
@@ -204,8 +202,9 @@ class Run:
 
     def few_shot(self, examples: str | Path, n: int = 5, **how: Any) -> FewShot:
         """Return prompts with `n` examples of a labelled table, for this model."""
-        choose: Any = self.predictor("choose")
-        return choose.prompts(OPTIONS["choose"].parse({"shots": examples, "n_shots": n, **how}))
+        return self.predictor("choose").prompts(
+            OPTIONS["choose"].parse({"shots": examples, "n_shots": n, **how})
+        )
 
     @keywords("generate")
     def answer(self, parts: Any, **options: Any) -> Any:
@@ -235,7 +234,7 @@ class Run:
         """Cross-attention of a pair in every head: word alignments, and data for pictures."""
         return cross_attention(self.model, self.task.pair, source, target)
 
-    def predictor(self, verb: str) -> Predictor[Any]:
+    def predictor(self, verb: str) -> Any:
         """The predictor of a verb, such as `tag`; ConfigError: this model has none."""
         if (kind := self.task.predictors.get(verb)) is None:
             raise self.task.misfit(verb)
@@ -280,8 +279,7 @@ class Run:
     @property
     def reader(self) -> Any:
         """How the trunk reads a text, as it was trained to."""
-        embed: Any = self.predictor("embed")
-        return embed.reader()
+        return self.predictor("embed").reader()
 
     def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
         """A word's vectors in several sentences, layer by layer."""
@@ -315,10 +313,3 @@ class Run:
     def example_inputs(self) -> list[Any]:
         """Inputs to begin with, as requests have them; may be empty."""
         return self.task.example_inputs(self.folder)
-
-
-def _each(given: Any, call: Callable[[Sequence[str]], Any]) -> Any:
-    """The result for one text, or the results for several; ConfigError: something else."""
-    single = isinstance(given, str) or not isinstance(given, Iterable)
-    found = call([check_text(one) for one in ([given] if single else given)])
-    return found[0] if single else found

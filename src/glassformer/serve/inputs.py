@@ -54,16 +54,13 @@ class RunInputs:
         return self.run.processor.from_request(value, self._read)
 
     def _read(self, kind: str, where: str) -> Any:
-        return self._example(kind, where) if where.startswith(EXAMPLE) else self._file(kind, where)
-
-    def _example(self, kind: str, where: str) -> Any:
-        own = {f"{EXAMPLE}{i}": one for i, one in enumerate(self.kept.get(kind, ()))}
-        if where not in own:
+        """Return an example, or the content of an address."""
+        if where.startswith(EXAMPLE):
+            own = {f"{EXAMPLE}{i}": one for i, one in enumerate(self.kept.get(kind, ()))}
+            if where in own:
+                return own[where]
             there = f"its examples are 0 to {len(own) - 1}" if own else "it has none"
             raise ConfigError(f"There is no {brief(where)} of kind {kind} in this run; {there}.")
-        return own[where]
-
-    def _file(self, kind: str, where: str) -> Any:
         head, _, body = where.partition(";base64,")
         try:
             raw = b64decode(body, validate=True)

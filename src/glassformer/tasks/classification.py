@@ -46,7 +46,7 @@ class Classification(LabelTask):
     """A class for each input, or several (`model.multi_label`)."""
 
     uses = (Classify, Embed)
-    capabilities, outcome_kind = frozenset({"classes"}), "class"
+    capabilities, outcome_kind = ("classes",), "class"
     summary = "classifies {inputs}"
     verb = "classify"
     metrics = ("loss", "accuracy", "macro_f1")
@@ -204,7 +204,7 @@ class Classification(LabelTask):
         found = self.probabilities(model, inputs, EVERYTHING, range(len(records)))
         names, several = self.classes.names, model.config.multi_label
         rows = [_row(one, Labels(names, p, several)) for one, p in zip(records, found, strict=True)]
-        beside = ", is {class}" if self.processor.medium else "  {text:.80}"
+        beside = "  {text:.80}" if self.processor.tokenizer else ", is {class}"
         line = "{predicted} ({probability:.0%})" + beside
         lines = [line.format(**row) for row in rows]
         return Sample("\n".join(lines), {"samples": rows, "inputs": given})

@@ -13,7 +13,7 @@ class FeatureExtraction(Task):
     """Vectors of inputs; nothing is trained."""
 
     uses = (Embed,)
-    capabilities = frozenset({"vectors"})
+    capabilities = ("vectors",)
     summary = "computes vectors"
     loss = refused("a loss")
     evaluate = refused("evaluating")
@@ -29,10 +29,10 @@ class FeatureExtraction(Task):
     @property
     def verb(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `Task`: no command computes the vectors of images and audio, but they can be seen."""
-        return "inspect" if self.processor.medium else "embed"
+        return "embed" if self.processor.tokenizer else "inspect"
 
     def card(self) -> Card:
         """See `Task`."""
         described = "; ".join(self.processor.description())
-        lines = "" if self.processor.medium else " < lines"
+        lines = " < lines" if self.processor.tokenizer else ""
         return Card(described, "nothing", f"glassformer {self.verb} {self.folder}{lines}")

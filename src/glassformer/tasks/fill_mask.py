@@ -38,13 +38,13 @@ class FillMask(RunningText):
 
     uses = (Fill, Embed)
     verb = "fill"
-    capabilities, outcome_kind = frozenset({"masked"}), "tokens"
+    capabilities, outcome_kind = ("masked",), "tokens"
     summary = "predicts the masked tokens of a text"
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """See `Task`. ConfigError: a tokenizer without a mask."""
-        masking_of(processor.tokenizer, recipe.train)  # pyright: ignore
+        masking_of(processor.tokenizer, recipe.train)
         return super().resolve(recipe, processor, records)
 
     @cached_property

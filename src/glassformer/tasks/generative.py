@@ -17,7 +17,7 @@ class GenerativeTask(RecordTask):
     """Tokens for each input; loss is on these tokens alone."""
 
     uses = (Embed,)
-    capabilities, outcome_kind = frozenset({"generates"}), "tokens"
+    capabilities, outcome_kind = ("generates",), "tokens"
 
     def answered(self, inputs: Inputs, numbers: Sequence[int]) -> list[Example]:
         """Examples with the tokens to be generated."""

@@ -71,14 +71,9 @@ class LabelTask(RecordTask):
         """The scores of baselines that learn from the first records, on the others."""
         ...
 
-    @property
-    def class_names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """See `Task`."""
-        return self.recipe.model.class_names
-
     def outcomes(self) -> tuple[str, ...]:
         """See `Task`."""
-        return self.class_names
+        return self.recipe.model.class_names
 
     def target_name(self, index: int) -> str:
         """See `Task`."""

@@ -67,12 +67,10 @@ def refused(doing: str) -> Any:
 class Task(ABC):
     """One kind of output; see the module."""
 
-    capabilities: ClassVar[frozenset[str]]
+    capabilities: ClassVar[tuple[str, ...]]
     """Pages of the explorer: generates, masked, tags, classes, vectors, draws."""
     outcome_kind: ClassVar[str] = "vectors"
     """Kind of its outcomes: tokens, tags, class, vectors."""
-    class_names: tuple[str, ...] = ()
-    """Names of the classes or tags that it predicts."""
     summary: ClassVar[str]
     """What a model with this task does, in a clause; `{inputs}`: the processor's plural noun."""
     verb: ClassVar[str]
@@ -275,9 +273,9 @@ class Task(ABC):
         return self.processor.tokenizer.decode(batch.elements[0, :24].tolist())
 
     @property
-    def views(self) -> frozenset[str]:
+    def views(self) -> set[str]:
         """Pages of the explorer: of its outcomes, and of its inputs."""
-        return self.capabilities | self.processor.capabilities
+        return {*self.capabilities, *self.processor.capabilities, *self.processor.media()}
 
     def outcomes(self) -> tuple[str, ...]:
         """Names of the logits: tokens, tags or classes; () for vectors."""
@@ -298,7 +296,7 @@ class Task(ABC):
     @property
     def pictured(self) -> bool:
         """Whether inputs can be shown as images."""
-        return bool(self.processor.medium)
+        return self.processor.tokenizer is None
 
     def thumbnail(self, where: str) -> np.ndarray | None:
         """The validation input of this name as an array to look at; None: there is nothing."""
@@ -325,10 +323,10 @@ class Task(ABC):
 
         ConfigError: the model reads no text.
         """
-        if text is not None and (medium := self.processor.medium):
+        if text is not None and self.processor.tokenizer is None:
             raise ConfigError(
-                f"{self.folder} reads one {medium} and no text, got --text {text!r}; leave it out "
-                f"to check an {medium} input that the run keeps."
+                f"{self.folder} reads one {self.processor.name} and no text, got --text {text!r}; "
+                f"leave it out to check an {self.processor.name} input that the run keeps."
             )
         return self.encode(self.first_input() if text is None else text).batch
 
@@ -354,15 +352,13 @@ class Task(ABC):
 
     def misfit(self, verb: str) -> ConfigError:
         """The error for a verb that this task, or its inputs, has no predictor for."""
-        said = [one.misfit(self) for one in self.uses if one.name == verb]
-        if not said:
-            return self.refusal(OPTIONS[verb].doing)
-        return ConfigError(f"{self.folder} {''.join(said[0])}")
+        if found := self.lack(verb):
+            return ConfigError(f"{self.folder} {''.join(found)}")
+        return self.refusal(OPTIONS[verb].doing)
 
-    def lack(self, route: str) -> str | None:
-        """Return why its predictor of a route is missing, in a clause; None: it has none."""
-        said = (one.misfit(self) for one in self.uses if route in one.routes)
-        return next((reason for reason, _ in filter(None, said)), None)
+    def lack(self, use: str) -> tuple[str, str] | None:
+        """Why it has no predictor of a verb or route; see `Predictor.misfit`."""
+        return next((one.misfit(self) for one in self.uses if use in (one.name, *one.routes)), None)
 
     def refusal(self, doing: str) -> ConfigError:
         """The error for a verb of another task, with this task's own command."""

@@ -132,7 +132,7 @@ class TextGeneration(RunningText):
 
     uses = (Generate, Chat, Score, Choose, Embed)
     verb = "generate"
-    capabilities, outcome_kind = frozenset({"generates"}), "tokens"
+    capabilities, outcome_kind = ("generates",), "tokens"
     summary = "continues a text"
 
     def measured(self) -> list[str]:

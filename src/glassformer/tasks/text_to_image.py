@@ -65,7 +65,7 @@ class TextToImage(GenerativeTask):
 
     uses = (Draw, *GenerativeTask.uses)
     verb = "draw"
-    capabilities = frozenset({"generates", "draws"})
+    capabilities = ("generates", "draws")
     summary = "draws an image of a text, pixel by pixel"
 
     @classmethod

@@ -30,7 +30,7 @@ class TokenClassification(LabelTask):
     """A class for each word of a sentence, or of the texts in a row of parts."""
 
     uses = (Tag, Embed)
-    capabilities, outcome_kind = frozenset({"tags"}), "tags"
+    capabilities, outcome_kind = ("tags",), "tags"
     summary = "assigns a tag to each word of a text"
     verb = "tag"
     metrics = ("loss", "accuracy", "macro_f1", "f1")

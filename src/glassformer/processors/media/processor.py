@@ -36,7 +36,7 @@ from glassformer.processors.init_from import readers_of
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.media.inputs import MediaInputs
 from glassformer.processors.processor import EncodedInput, ModelFacts, Processor, Window
-from glassformer.processors.requests import FileReader, FileWriter, decode_part
+from glassformer.processors.requests import Files
 from glassformer.processors.tokens.elements import Element, prefix_elements
 
 NOTHING = np.zeros(0, np.int32)
@@ -270,22 +270,21 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return value or None
 
     def within(self, given: Any, folder: str) -> Any:
-        """See `Processor`."""
-        named = isinstance(given, str)
-        return os.path.join(folder, os.path.expanduser(given)) if named else given
+        """See `Processor`: a name is a path from there."""
+        return os.path.join(folder, os.path.expanduser(given)) if isinstance(given, str) else given
 
     def to_values(self, given: Any) -> dict[str, Any]:
         """See `Processor`."""
         return {"file": given}
 
-    def from_request(self, value: Any, read: FileReader) -> Any:
+    def from_request(self, value: Any, read: Files) -> Any:
         """See `Processor`: one file."""
-        return decode_part(value, self.media(), read, text=False)[self.name]
+        return self.part_from_request(value, read)[self.name]
 
-    def to_request(self, given: Any, write: FileWriter) -> Any:
-        """See `Processor`: a file alone is one of this kind."""
-        named = isinstance(given, Mapping)
-        return super().to_request(given if named else {self.name: given}, write)
+    def to_request(self, given: Any, write: Files) -> Any:
+        """See `Processor`: a file is of this kind if none is named."""
+        kind = given if isinstance(given, Mapping) else {self.name: given}
+        return super().to_request(kind, write)
 
     def kept_inputs(self, folder: Path) -> list[Any]:
         """See `Processor`: stored validation rows, else training rows."""
@@ -300,8 +299,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """See `Processor`."""
         return {self.name: self}
 
-    def pictures(self, batch: Batch) -> list[tuple[Any, Tensor]]:
-        """See `Processor`."""
+    def pictures(self, batch: Batch) -> list[Any]:
+        """See `Processor`: one."""
         return [(self, batch.elements[0])]
 
     def neutral_inputs(self) -> list[Any]:

@@ -41,7 +41,7 @@ def model(context: OpContext) -> Reply:
         "d_model": config.d_model,
         "d_head": config.head_width,
         "max_length": config.max_length,
-        "classes": list(run.task.class_names),
+        "classes": list(run.classes),
         "attentions": [
             {"side": side, "site": site, "stack": stack, **sizes, "layers": config.depth(stack)}
             for side, site, stack in places
@@ -54,31 +54,28 @@ def model(context: OpContext) -> Reply:
 
 
 def look(context: OpContext, look: Look) -> Reply:
-    """The elements of a look, and the most likely outcomes at every position."""
+    """The elements of a look, and the most likely outcomes at every position, or of the whole
+    sequence (`position` None)."""
+    rows, config = list[dict[str, Any]](), look.model.config
+    if look.names:
+        logits = look.logits.reshape(-1, look.logits.shape[-1]).float()
+        top = logits.topk(min(TOP, logits.shape[-1]), -1)
+        logs = config.outcomes.log_probabilities(logits).gather(-1, top.indices)
+        found = zip(top.indices.tolist(), logs.exp().tolist(), strict=True)
+        rows = [
+            {
+                "position": None if config.one_output else position,
+                "top": [outcome(look, i) | {"p": p} for i, p in zip(*row, strict=True)],
+            }
+            for position, row in enumerate(found)
+        ]
     header = {
         "elements": [asdict(element) for element in look.elements],
         "source_elements": [asdict(element) for element in look.source_elements],
-        "outcome": likeliest(look, context.run.task.outcome_kind),
+        "outcome": {"kind": context.run.task.outcome_kind, "rows": rows},
         "edits": [edit.to_json() for edit in look.edits],
     }
     return Reply(header)
-
-
-def likeliest(look: Look, kind: str) -> dict[str, Any]:
-    """The most likely outcomes of each position, or of the whole sequence (`position` None)."""
-    if not look.names:
-        return {"kind": kind, "rows": []}
-    logits = look.logits.reshape(-1, look.logits.shape[-1]).float()
-    top = logits.topk(min(TOP, logits.shape[-1]), -1)
-    logs = look.model.config.outcomes.log_probabilities(logits).gather(-1, top.indices)
-    rows = [
-        {
-            "position": None if look.model.config.one_output else position,
-            "top": [outcome(look, i) | {"p": p} for i, p in zip(*row, strict=True)],
-        }
-        for position, row in enumerate(zip(top.indices.tolist(), logs.exp().tolist(), strict=True))
-    ]
-    return {"kind": kind, "rows": rows}
 
 
 def outcome(look: Look, index: int) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
     @classmethod
     def misfit(cls, task: Task) -> tuple[str, str] | None:
         """See `Predictor`: files are no text."""
-        if not task.processor.medium:
+        if task.processor.tokenizer:
             return None
         return f"reads {task.processor.noun}s, not text", f"; use `glassformer {task.verb}`."
 

@@ -161,9 +161,9 @@ class Predictor(ABC, Generic[Chosen]):
         """An input as plain values beside its prediction."""
         return self.processor.to_values(given)
 
-    def check_files(self, names: Sequence[str]) -> None:
+    def check_files(self, names: Sequence[str] | None) -> None:
         """Raise ConfigError for names of files where lines are read."""
-        if names and not self.processor.medium:
+        if names and self.processor.tokenizer:
             raise ConfigError(
                 f"{self.task.folder} reads lines that hold a {self.processor.noun} each, and "
                 f"{names[0]} is given as a file; give lines: < {names[0]}."
@@ -174,7 +174,7 @@ class Predictor(ABC, Generic[Chosen]):
 
         None: the prediction is not printed, as that of an empty line between names of files.
         """
-        if not self.processor.medium:
+        if self.processor.tokenizer:
             return ""
         return None if given is None else f"\t{one_line(line)}"
 
