@@ -269,7 +269,7 @@ class PairsProcessor(TokenProcessor):
         return [f"tokenizer: source {source}; target {target}"]
 
     def check_targets(self) -> None:
-        """See `Processor`."""
+        """Accept them: they are the other side."""
         return
 
     def neutral_inputs(self) -> list[Any]:

@@ -109,7 +109,8 @@ class GivenParts(TokenProcessor):
             for one in (batch.source or batch).parts
             for reader in [self.readers[one.name]]
             for at, patches in zip(
-                *(tensor.split(reader.reader.n_patches) for tensor in (one.at, one.values)),
+                one.at.split(reader.reader.n_patches),
+                one.values.split(reader.reader.n_patches),
                 strict=True,
             )
         }

@@ -112,7 +112,7 @@ class Processor(RequestInputs):
     elements: ClassVar[str] = "tokens"
     """The model's `elements`."""
     capabilities: tuple[str, ...] = ()
-    """Views of an input beside those of its media: pair, parts."""
+    """Views of an input besides those of its media: pair, parts."""
     auto_class: ClassVar[str] = "AutoTokenizer"
     """The class of transformers that reads its files."""
     summary: str = ""
@@ -283,7 +283,7 @@ class Processor(RequestInputs):
         """JSON schema of one input in a request."""
 
     def check_targets(self) -> None:
-        """Raise ConfigError for targets in files of their own."""
+        """Raise ConfigError for targets in separate files."""
         raise ConfigError(
             "Only an encoder-decoder has targets beside its data; leave out --targets."
         )

@@ -26,7 +26,7 @@ class RequestInputs(ABC):
     """The inputs of a processor, as requests have them."""
 
     name: ClassVar[str]
-    """As a recipe's `input` has it."""
+    """Name of the kind of input in a recipe."""
 
     def media(self) -> Mapping[str, Any]:
         """The processors of images and audio, by medium."""

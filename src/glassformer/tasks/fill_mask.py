@@ -44,7 +44,7 @@ class FillMask(RunningText):
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """See `Task`. ConfigError: a tokenizer without a mask."""
-        masking_of(processor.tokenizer, recipe.train)  # pyright: ignore
+        masking_of(processor.tokenizer, recipe.train)
         return super().resolve(recipe, processor, records)
 
     @cached_property

@@ -358,8 +358,7 @@ class Task(ABC):
 
     def lack(self, use: str) -> tuple[str, str] | None:
         """Why it has no predictor of a verb or route; see `Predictor.misfit`."""
-        own = (one for one in self.uses if use in (one.name, *one.routes))
-        return next((one.misfit(self) for one in own), None)
+        return next((one.misfit(self) for one in self.uses if use in (one.name, *one.routes)), None)
 
     def refusal(self, doing: str) -> ConfigError:
         """The error for a verb of another task, with this task's own command."""

@@ -270,7 +270,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return value or None
 
     def within(self, given: Any, folder: str) -> Any:
-        """See `Processor`."""
+        """See `Processor`: a name is a path from there."""
         return os.path.join(folder, os.path.expanduser(given)) if isinstance(given, str) else given
 
     def to_values(self, given: Any) -> dict[str, Any]:
@@ -282,7 +282,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return self.part_from_request(value, read)[self.name]
 
     def to_request(self, given: Any, write: Files) -> Any:
-        """See `Processor`: a file alone is one of this kind."""
+        """See `Processor`: a file is of this kind if none is named."""
         kind = given if isinstance(given, Mapping) else {self.name: given}
         return super().to_request(kind, write)
 
@@ -300,7 +300,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return {self.name: self}
 
     def pictures(self, batch: Batch) -> list[Any]:
-        """See `Processor`."""
+        """See `Processor`: one."""
         return [(self, batch.elements[0])]
 
     def neutral_inputs(self) -> list[Any]:

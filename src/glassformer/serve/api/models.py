@@ -37,7 +37,7 @@ class Served:
         if route in self.routes:
             return
         own = " and ".join(f"/v1/{one}" for one in self.routes)
-        said, _ = self.run.task.lack(route) or (f"is for {self.run.task.recipe.task}", "")
+        said, *_ = self.run.task.lack(route) or [f"is for {self.run.task.recipe.task}"]
         sentence = f"The model {self.id!r} {said}. It answers {own}, not /v1/{route}."
         raise ApiError(400, sentence, "model", "model_not_supported")
 

@@ -161,7 +161,7 @@ class Predictor(ABC, Generic[Chosen]):
         """An input as plain values beside its prediction."""
         return self.processor.to_values(given)
 
-    def check_files(self, names: Sequence[str]) -> None:
+    def check_files(self, names: Sequence[str] | None) -> None:
         """Raise ConfigError for names of files where lines are read."""
         if names and self.processor.tokenizer:
             raise ConfigError(
