@@ -68,7 +68,6 @@ LONG = {
 """Files of more than 300 lines, with their numbers, which only shrink."""
 FULL = {
     "cli": 22,
-    "runtime": 19,
     "serve/api": 19,
     "tasks": 20,
 }
