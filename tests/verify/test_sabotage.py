@@ -338,7 +338,7 @@ SABOTAGES = [
     ),
     Sabotage("verify.rows_model:cross_entropy", padding_counted, PAST, "loss"),
     Sabotage(
-        "runtime.sampling:temperature",
+        "runtime.selectors.sampling:temperature",
         lambda right: lambda u, tau: right(u, 1 / tau),
         temperatures,
         "temperature",
@@ -350,7 +350,7 @@ SABOTAGES = [
         "shift shift.teaching",
     ),
     Sabotage(
-        "runtime.sampler:next_tokens",
+        "runtime.selectors.sampler:next_tokens",
         instead(lambda u, rows, config: u.topk(2).indices[:, 1]),
         generation,
         "greedy",

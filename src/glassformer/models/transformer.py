@@ -93,11 +93,14 @@ class Transformer(nn.Module):
         if seed is not None and not next(self.parameters()).is_meta:
             self.initialize(seed)
 
-    def initialize(self, seed: int) -> None:
-        """Fill all weights, after `to_empty` for example; a function of (config, seed)."""
+    def initialize(
+        self, seed: int, put: Callable[[Tensor, Tensor], object] = torch.Tensor.copy_
+    ) -> None:
+        """Fill all weights, after `to_empty` for example; a function of (config, seed). `put`
+        copies the second of two tensors into the first, or a part of it."""
         c = self.config
         sizes = Sizes(c.n_layers, c.head_width, c.n_encoder_layers)
-        initialize(self, self.config.init, sizes, seed)
+        initialize(self, self.config.init, sizes, seed, put=put)
 
     def forward(
         self,

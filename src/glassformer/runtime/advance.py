@@ -19,7 +19,7 @@ from glassformer.layers.cpu_kernels import MIN_ROWS
 from glassformer.layers.losses import at_least_float32
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
-from glassformer.runtime.sampling import likeliest
+from glassformer.runtime.selectors.sampling import likeliest
 from glassformer.runtime.sequence import Piece
 from glassformer.runtime.trace import AttentionRows, Watcher
 

@@ -23,14 +23,14 @@ from glassformer.layers.cpu_kernels import batch_invariant
 from glassformer.layers.tap import recorded
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.advance import Scores, advance
-from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.memory import pool_of, program_of, write_sources
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
 from glassformer.runtime.prompts import check_ids, check_prompt, check_source
 from glassformer.runtime.request import Event, Request
 from glassformer.runtime.request_queue import RequestQueue
-from glassformer.runtime.sampler import Read, read
-from glassformer.runtime.search import COLUMNS, Search
+from glassformer.runtime.selectors.beam_search import BeamSearch
+from glassformer.runtime.selectors.sampler import Read, read
+from glassformer.runtime.selectors.search import COLUMNS, Search
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
 

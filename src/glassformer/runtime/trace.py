@@ -30,7 +30,7 @@ from glassformer.layers.attention.ragged import Pool, RaggedCache
 from glassformer.layers.attention.sequences import Sequences
 from glassformer.layers.tap import Tape, recorded, recording
 from glassformer.models.transformer import Transformer
-from glassformer.runtime.sampling import likeliest
+from glassformer.runtime.selectors.sampling import likeliest
 
 Weights = list[list[list[float]]]
 """Attention weights [layer][head][element]."""

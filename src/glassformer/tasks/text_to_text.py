@@ -19,7 +19,7 @@ from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import DECODED
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import CONSTRAINTS
+from glassformer.runtime.selectors.constraints import CONSTRAINTS
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, score_outputs
 from glassformer.tasks.generative import GenerativeTask
 from glassformer.tasks.predictors.answer import Translate

@@ -18,12 +18,18 @@ from glassformer.data.example import Example
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import index_in
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import CONSTRAINTS, Rows
 from glassformer.runtime.decode import steps
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prompts import Prompt, tokens_of
 from glassformer.runtime.request import Event, Request
-from glassformer.runtime.sampling import likeliest, limited, next_tokens, remaining, stages
+from glassformer.runtime.selectors.constraints import CONSTRAINTS, Rows
+from glassformer.runtime.selectors.sampling import (
+    likeliest,
+    limited,
+    next_tokens,
+    remaining,
+    stages,
+)
 from glassformer.runtime.trace import Choice, Watch, choice
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_model import name_of, outcome

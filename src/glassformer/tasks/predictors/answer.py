@@ -16,9 +16,9 @@ from glassformer.inspect.alignment import aligned, pharaoh
 from glassformer.processors.parts_inputs import part_of
 from glassformer.processors.tokens.sequence_builder import TEXT
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.hypotheses import normalized
 from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
+from glassformer.runtime.selectors.hypotheses import normalized
 from glassformer.tasks.options import GenerateOptions, TranslateOptions
 from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, check_text
 from glassformer.tasks.predictors.text import Finish, StopStrings, Text
