@@ -65,7 +65,7 @@ def tokenize(
 
 
 def _check_reads_text(where: str) -> None:
-    """Raise ConfigError for the folder of a model of patches alone, which has no tokenizer."""
+    """Raise ConfigError for a model that reads only patches: it has no tokenizer."""
     for file, read in READ.items():
         if (Path(where) / file).is_file() and not (Path(where) / "tokenizer.json").is_file():
             raise ConfigError(

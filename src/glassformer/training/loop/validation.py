@@ -102,7 +102,7 @@ class Validation:
         self.saving.report()
 
     def sample(self, step: int) -> None:
-        """Show what the model writes by now."""
+        """Show a text or a prediction of the model."""
         model = self.whole()
         self.processes.from_first(lambda: self._write_sample(model, step))
 
