@@ -42,7 +42,7 @@ def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[i
     if threading.current_thread() is not threading.main_thread():
         kinds = []
     hangup = getattr(signal, "SIGHUP", None)
-    if hangup in kinds and signal.getsignal(hangup) == signal.SIG_IGN:
+    if hangup is not None and hangup in kinds and signal.getsignal(hangup) == signal.SIG_IGN:
         kinds.remove(hangup)
     before = {kind: signal.signal(kind, handler) for kind in kinds}
     try:
