@@ -50,7 +50,7 @@ class Files:
     force: bool
 
     @classmethod
-    def checked(
+    def check(
         cls,
         inp: Path | None,
         out: Path | None,

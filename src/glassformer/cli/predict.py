@@ -86,7 +86,7 @@ def _files(shared: Shared, whole: str) -> Files | None:
     refuse({name: shared.out and getattr(shared, name) for name in named})
     given = shared.inp, shared.out, shared.field, shared.resume
     force = shared.force and not shared.show_attention
-    return Files.checked(*given, force, vectors=whole == ".npy")
+    return Files.check(*given, force, vectors=whole == ".npy")
 
 
 def _write_array(

@@ -48,7 +48,7 @@ class LanguageModelHead(nn.Module):
 
     def pack(self, bits: Bits) -> None:
         """Multiply by a copy in a format for inference (see `linear.packed`); the rows of a tied
-        embedding stay as they are."""
+        embedding are unchanged."""
         self.packed = PackedMatrix(self.weight, OF_LOGITS[bits])
         if not self.tied:
             self.register_parameter("weight", None)

@@ -51,7 +51,7 @@ class RequestQueue:
     def admit(self, rows: int, promised: int) -> list[Running]:
         """Return the requests that start, in order, with their slots.
 
-        `rows` are in use, and of the free slots as many as `promised` belong to searches.
+        `rows` are in use, and of the free slots `promised` ones belong to searches.
         """
         new, least = list[Running](), rows + self.spare
         while self.waiting:

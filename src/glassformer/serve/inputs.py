@@ -73,7 +73,7 @@ class RunInputs:
         return self.run.processor.media()[kind].from_file(raw)
 
     def encode(self, given: Any) -> Any:
-        """What `gf.look` takes as a value of a request; the files of paths are read.
+        """Return an input of `gf.look` as a value of a request; files are read.
 
         ConfigError: it is no input; DataError: no such file.
         """

@@ -40,7 +40,7 @@ def slowing(
     wavelengths: tuple[float, float] | None,
     device: torch.device,
 ) -> Float[Tensor, "*half"]:
-    """What `rotation` multiplies the frequencies by, each of the d_head / 2 or all of them: 1 /
+    """Return the factors of the frequencies of `rotation`, of each of the d_head / 2 or of all: 1 /
     factor to 1."""
     frequency = _frequencies(d_head, base, device) / math.tau
     share = torch.ones((), dtype=frequency.dtype, device=device)

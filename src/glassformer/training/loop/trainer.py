@@ -133,7 +133,7 @@ class Trainer:
         )
 
     def _step(self, threads: Executor | None) -> TrainingStep:
-        """How a step is computed."""
+        """Return the function that computes a step."""
         config, model = self.config, self.division.for_steps(self.model)
         return TrainingStep(
             torch.compile(model) if config.compile else model,
