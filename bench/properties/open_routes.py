@@ -10,7 +10,7 @@ from glassformer.serve.api.access import OPEN, Rules, hash_of
 from glassformer.serve.explorer.schema import SCHEMA
 from properties.asking import posted, served
 
-NO_HTTP = ("no host", "two hosts")
+NO_HTTP = ("no host", "two hosts", "null")
 """Headers that are no HTTP: the server closes before the body comes and resets the connection."""
 
 
