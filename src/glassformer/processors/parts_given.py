@@ -78,7 +78,7 @@ class GivenParts(TokenProcessor):
         """The input of a record, as `windows` takes it."""
         return [{kind: value} for kind, value in record.parts]
 
-    def ordered(self, prompt: str, things: Mapping[str, Any]) -> list[Given]:
+    def order_parts(self, prompt: str, things: Mapping[str, Any]) -> list[Given]:
         """A prompt and files of several kinds in the order of the training rows."""
         kinds = dict.fromkeys((*self.modality_order, *READERS, TEXT))
         given = {**things, **({TEXT: prompt} if prompt or not things else {})}
@@ -123,18 +123,24 @@ class GivenParts(TokenProcessor):
     def neutral_inputs(self) -> list[Any]:
         """Return questions about nothing: black images, silence."""
         blank = {kind: reader.neutral_inputs()[0] for kind, reader in self.readers.items()}
-        return [self.ordered(text, blank) for text in (QUESTION, "a", known_text(self.tokenizer))]
+        return [
+            self.order_parts(text, blank) for text in (QUESTION, "a", known_text(self.tokenizer))
+        ]
 
     def kept_inputs(self, folder: Path) -> list[Any]:
         """Return a question about each of the files that the run keeps."""
         kept = [reader.kept_inputs(folder) for reader in self.readers.values()]
         rows = zip(*kept, strict=False)
-        return [self.ordered(QUESTION, dict(zip(self.readers, row, strict=True))) for row in rows]
+        return [
+            self.order_parts(QUESTION, dict(zip(self.readers, row, strict=True))) for row in rows
+        ]
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: files that the run keeps, with the texts of samples."""
         texts = [text for text in sampled if isinstance(text, str) and text] or [QUESTION]
         return [
-            self.ordered(texts[i % len(texts)], {kind: f"{EXAMPLE}{i}" for kind in self.readers})
+            self.order_parts(
+                texts[i % len(texts)], {kind: f"{EXAMPLE}{i}" for kind in self.readers}
+            )
             for i in range(len(self.kept_inputs(folder)))
         ]

@@ -33,7 +33,7 @@ class Answer(Writer[GenerateOptions]):
 
     def about(self, prompt: str, files: Mapping[str, Any]) -> Any:
         """See `Writer`: in the order of the training rows."""
-        return self.processor.ordered(prompt, files)
+        return self.processor.order_parts(prompt, files)
 
     def read(self, given: Any, how: GenerateConfig, number: int = 1) -> Parsed:
         """Read an input."""

@@ -26,7 +26,7 @@ from glassformer.training.folder.checkpoints import Checkpoints, State
 from glassformer.training.folder.history import History, Listener, of_model
 from glassformer.training.folder.model_card import Origin
 from glassformer.training.folder.model_files import check_there
-from glassformer.training.folder.models import trained
+from glassformer.training.folder.models import tensors_to_save
 from glassformer.training.folder.saving import Saving
 from glassformer.training.loop.batches import batches_ahead
 from glassformer.training.loop.schedule import rate_at
@@ -247,7 +247,7 @@ class Trainer:
         between = stopped and step % config.save.every != 0
         self.processes.from_first(lambda: check_there(self.run))
         self.state = self.saving.save(
-            self.division.part(trained(self.model)),
+            self.division.part(tensors_to_save(self.model)),
             self.division.part(self.optimizer.state()),
             replace(self.state, between=between),
             self.origin,
