@@ -18,19 +18,9 @@ from glassformer.data.sources import source_at
 from glassformer.pages.images import address
 from glassformer.processors.media.processor import EXAMPLE
 from glassformer.run import Run
-from glassformer.serve.api.problems import ApiError
 from glassformer.training.folder.history import read_metrics
 
 MOST_EXAMPLES = 6
-
-
-def decode_all(run: Run, given: Any) -> list[Any]:
-    """Decode the input of a request to the API, or each of a list; ApiError 400: see `decode`."""
-    inputs = RunInputs(run, examples_known=False)
-    try:
-        return [inputs.decode(one) for one in (given if isinstance(given, list) else [given])]
-    except ConfigError as error:
-        raise ApiError(400, f"input: {error}", "input") from None
 
 
 @dataclass
@@ -51,9 +41,9 @@ class RunInputs:
 
         ConfigError: no input, or one that the model does not read; DataError: a damaged file.
         """
-        return self.run.processor.from_request(value, self._read)
+        return self.run.processor.from_request(value, self.read)
 
-    def _read(self, kind: str, where: str) -> Any:
+    def read(self, kind: str, where: str) -> Any:
         """Return an example, or the content of an address."""
         if where.startswith(EXAMPLE):
             own = {f"{EXAMPLE}{i}": one for i, one in enumerate(self.kept.get(kind, ()))}

@@ -27,8 +27,7 @@ class Api:
     ):
         from glassformer.serve.api.engine_thread import EngineThread
         from glassformer.serve.api.envelope import Log
-        from glassformer.serve.api.models import open_models
-        from glassformer.serve.api.server import application
+        from glassformer.serve.api.server import application, open_models
         from glassformer.serve.api.service import Service
 
         engine = EngineThread(1, rows, pace=pace)

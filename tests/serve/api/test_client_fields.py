@@ -8,9 +8,13 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from glassformer.serve.api.fields import neutral_of
 from glassformer.serve.api.problems import ApiError, problem
-from glassformer.serve.api.requests import ChatRequest, CompletionRequest, EmbeddingRequest
+from glassformer.serve.api.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingRequest,
+    neutral_of,
+)
 
 pytest.importorskip("openai")
 

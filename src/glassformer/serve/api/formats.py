@@ -17,9 +17,9 @@ import torch
 
 from glassformer.core.axes import Bool, Tensor
 from glassformer.core.errors import ConfigError, GlassformerError
-from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import JsonObject, JsonSchema, Sampling
+from glassformer.serve.api.service import Served
 from glassformer.tokenizers.text import Tokenizer
 
 LONGEST = 1 << 16

@@ -18,7 +18,6 @@ from glassformer.serve.api.engine_thread import Text
 from glassformer.serve.api.envelope import Facts
 from glassformer.serve.api.formats import format_of
 from glassformer.serve.api.inspection import Inspection
-from glassformer.serve.api.models import CHAT, COMPLETIONS, Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import (
     LARGEST,
@@ -27,7 +26,7 @@ from glassformer.serve.api.requests import (
     Sampling,
     several,
 )
-from glassformer.serve.api.service import Service
+from glassformer.serve.api.service import CHAT, COMPLETIONS, Served, Service
 from glassformer.serve.api.texts import (
     Choice,
     Prompt,

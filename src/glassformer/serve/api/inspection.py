@@ -20,9 +20,9 @@ from glassformer.core.batch import Batch
 from glassformer.inspect.lens import lens
 from glassformer.inspect.look import Look, look
 from glassformer.serve.api.engine_thread import Steps
-from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import Inspect
+from glassformer.serve.api.service import Served
 from glassformer.serve.api.texts import Choice
 
 MOST = {"json": 1 << 18, "safetensors": 1 << 22}

@@ -28,16 +28,19 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from glassformer import __version__
+from glassformer.core.errors import ConfigError
+from glassformer.native import compiler, fits
+from glassformer.run import Run, load
+from glassformer.run.drafting import NGRAM, drafts_in
 from glassformer.serve.api import generation, predict, replies
 from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.engine_thread import EngineThread
 from glassformer.serve.api.envelope import API, Door, Envelope
 from glassformer.serve.api.listener import Server
-from glassformer.serve.api.models import Served, open_models
 from glassformer.serve.api.problems import ApiError, AsciiResponse
 from glassformer.serve.api.requests import DetokenizeRequest, TokenizeRequest
-from glassformer.serve.api.service import Service, Serving, add_route
+from glassformer.serve.api.service import COMPLETIONS, Served, Service, Serving, add_route
 
 SILENT = 300.0
 """Seconds after which a thread that has not read its queue counts as stuck."""
@@ -159,6 +162,66 @@ async def metrics(service: Serving) -> Response:
     """Metrics for Prometheus."""
     text = generate_latest(service.metrics.registry)
     return Response(text, headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
+def open_models(
+    folders: Sequence[Path],
+    names: Sequence[str] = (),
+    device: str = "cpu",
+    quantize: str | None = None,
+    drafts: Sequence[str] = (),
+    compile: bool | None = None,
+) -> dict[str, Served]:
+    """The runs of these folders by name, some with a draft, NAME=RUN or NAME=ngram.
+
+    `compile`: those that write decode by a compiled step; None: if there is a C compiler.
+    ConfigError: more names than runs, one twice, a run that no route answers, a draft of none of
+    them, or with another vocabulary; no compiler, if it was requested. Errors of `load`.
+    """
+    if len(names) > len(folders):
+        raise ConfigError(
+            f"--name was given {len(names)} times for {len(folders)} runs; give one for each run."
+        )
+    ids = [*names, *(folder.resolve().name for folder in folders[len(names) :])]
+    drafted, now, found = _drafts(drafts, ids), int(time.time()), dict[str, Served]()
+    if compile is None:
+        compile = compiler() is not None
+
+    def open_run(folder: str | Path, quantize: str | None = None) -> Run:
+        run = load(folder, device, quantize=quantize)
+        return run.compiled() if compile and fits(run.model) else run
+
+    for name, folder in zip(ids, folders, strict=True):
+        if name in found:
+            raise ConfigError(f"Two runs are named {name!r}; give each a name: --name A --name B.")
+        run, draft = open_run(folder, quantize), drafted.get(name)
+        if draft and COMPLETIONS not in Served(name, run, now).routes:
+            raise ConfigError(
+                f"--draft {name}={draft} is for a run that answers /v1/{COMPLETIONS}, unlike this "
+                "one; leave it out."
+            )
+        proposes = draft if draft in (None, NGRAM) else open_run(draft)
+        found[name] = Served(name, run, now, drafts_in(run, proposes))
+        if not found[name].routes:
+            raise ConfigError(
+                f"{folder} is a model for {run.task.recipe.task}, which no route answers; use "
+                f"`glassformer {run.task.verb}`."
+            )
+    return found
+
+
+def _drafts(given: Sequence[str], ids: Sequence[str]) -> dict[str, str]:
+    """The draft of each model that has one; ConfigError: another form, or no such model."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, draft = text.partition("=")
+        if not draft or name not in ids:
+            raise ConfigError(
+                f"--draft {text!r} is no NAME=RUN or NAME=ngram with the name of a served run "
+                f"({', '.join(ids)}); write it so, or leave it out."
+            )
+        found[name] = draft
+    return found
 
 
 def open_service(

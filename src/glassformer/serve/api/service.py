@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI
@@ -21,16 +22,17 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from glassformer.core.errors import suggest
+from glassformer.run import Run
+from glassformer.runtime.speculative import Drafts
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.admission import Admission, Admitted, Limits, until_gone
 from glassformer.serve.api.engine_thread import EngineThread
-from glassformer.serve.api.envelope import GONE, Facts, Log, facts_of
-from glassformer.serve.api.metrics import Metrics
-from glassformer.serve.api.models import Served
+from glassformer.serve.api.envelope import GONE, Facts, Log, Metrics, facts_of
 from glassformer.serve.api.problems import ApiError, AsciiResponse, ClientGone, dumped, problem
 from glassformer.serve.api.requests import ModelRequest
 
 Answer = TypeVar("Answer")
+COMPLETIONS, CHAT, EMBEDDINGS = "completions", "chat/completions", "embeddings"
 LIGHT = 1 << 12
 """Bytes of a body whose text is tokenized in less than a few milliseconds."""
 NOT_STORED = {"cache-control": "no-store"}
@@ -38,6 +40,46 @@ STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
 """Replies of a route that may stream, for the OpenAPI document."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A run and its name; `drafts`: what proposes its tokens."""
+
+    id: str
+    run: Run
+    created: int
+    drafts: Drafts | None = None
+
+    @cached_property
+    def routes(self) -> tuple[str, ...]:
+        """The routes below /v1/ that it answers."""
+        predictors = self.run.task.predictors.values()
+        return tuple(route for one in predictors for route in one.routes)
+
+    def check(self, route: str) -> None:
+        """Raise ApiError 400 for a route that is another model's."""
+        if route in self.routes:
+            return
+        own = " and ".join(f"/v1/{one}" for one in self.routes)
+        said, *_ = self.run.task.lack(route) or [f"is for {self.run.task.recipe.task}"]
+        sentence = f"The model {self.id!r} {said}. It answers {own}, not /v1/{route}."
+        raise ApiError(400, sentence, "model", "model_not_supported")
+
+    def described(self) -> dict[str, Any]:
+        """The model as /v1/models lists it."""
+        run = self.run
+        return {
+            "id": self.id,
+            "object": "model",
+            "created": self.created,
+            "owned_by": "glassformer",
+            "task": run.task.recipe.task,
+            "max_length": run.model.config.max_length,
+            "routes": [f"/v1/{route}" for route in self.routes],
+            "input": run.processor.schema(),
+            "output": run.task.schema(),
+        }
 
 
 @dataclass

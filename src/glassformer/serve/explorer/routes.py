@@ -31,10 +31,9 @@ from glassformer.serve.api.access import LOCAL, Rules, hash_of
 from glassformer.serve.api.admission import Limits, until_gone
 from glassformer.serve.api.engine_thread import EngineThread
 from glassformer.serve.api.envelope import Door, Log
-from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.server import application
-from glassformer.serve.api.service import Service
+from glassformer.serve.api.service import Served, Service
 from glassformer.serve.explorer.handler import Explorer, problem
 from glassformer.serve.explorer.page import CONTENTS, contents
 from glassformer.serve.explorer.schema import PAGES, STATIC
