@@ -67,7 +67,6 @@ LONG = {
 }
 """Files of more than 300 lines, with their numbers, which only shrink."""
 FULL = {
-    "cli": 22,
     "tasks": 20,
 }
 """Folders of more than 15 files, with their numbers, which only shrink."""

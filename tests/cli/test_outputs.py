@@ -3,7 +3,7 @@
 import pytest
 from PIL import Image
 
-from glassformer.cli.outputs import check_output
+from glassformer.cli.options import check_output
 from glassformer.core.errors import ConfigError
 from glassformer.pages.images import write_png
 from glassformer.pages.kit import document

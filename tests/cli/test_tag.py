@@ -188,7 +188,7 @@ def test_evaluate_counts_the_tags_that_are_printed(cli, saved, tmp_path):
     ("length", "most"), [(10, 256), (1 << 10, 256), ((1 << 20) + 3, 1), (100_000, 11)]
 )
 def test_lines_are_taken_together_long_ones_less(monkeypatch, tmp_path, length, most):
-    from glassformer.cli.lines import chunks
+    from glassformer.cli.terminal import chunks
 
     lines = [str(i) * (length // len(str(i))) for i in range(300 if length < 2000 else 20)]
     (tmp_path / "lines.txt").write_text("\n".join(lines))

@@ -49,7 +49,7 @@ def test_the_browser_is_opened_at_the_address(run_folder, monkeypatch, capsys):
     import threading
     import webbrowser
 
-    from glassformer.cli.inspect import inspect
+    from glassformer.cli.serve import inspect
 
     opened, seen = threading.Event(), []
 

@@ -10,8 +10,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.lines import chunks
-from glassformer.cli.terminal import END_KEY, on_terminal, print_json
+from glassformer.cli.terminal import END_KEY, chunks, on_terminal, print_json
 from glassformer.core.errors import GlassformerError, counted, one_line
 from glassformer.core.signals import each_interrupts
 

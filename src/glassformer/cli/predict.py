@@ -2,22 +2,23 @@
 
 `glassformer tag RUN < lines`: a line for each, or JSON with --json.
 `glassformer tag RUN --in FILE --out FILE`: rows of a file with their predictions.
+
+Their flags are made from the choices of each verb. Help of the program imports no records: a
+command is a name with its help until it is called.
 """
 
 import sys
 from collections.abc import Iterator, Sequence
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+from typer.core import TyperGroup
 
 from glassformer.cli.chat import talk
-from glassformer.cli.files import (
-    Files,
-    predict_file,
-    predictions,
-    report_skipped,
-)
-from glassformer.cli.lines import chunks, numbered
-from glassformer.cli.outputs import check_output
+from glassformer.cli.files import file_of_rows, predict_rows, predictions, report_skipped
 from glassformer.cli.prompts import (
     is_streamed,
     pairs_of,
@@ -26,8 +27,8 @@ from glassformer.cli.prompts import (
     save_picture,
     stream,
 )
-from glassformer.cli.terminal import print_json
-from glassformer.cli.verbs import VERBS, Shared
+from glassformer.cli.terminal import chunks, numbered, print_json
+from glassformer.cli.verbs import ALL, VERBS, Shared
 from glassformer.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
 
     options = OPTIONS[verb].parse({name: value for name, value in own.items() if value is not None})
     whole = VERBS[verb].whole
-    files = _files(shared, whole)
+    out = file_of_rows(shared, whole)
     options.check("table" if shared.out else "json" if shared.json else "line")
     opening: Any = {"quantize": shared.quantize, "compile": shared.compile}
     run = load(shared.run, shared.device, shared.checkpoint, **opening)
@@ -52,8 +53,8 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
         predictor.resize(shared.batch_size)
     options = _with_draft(run, options)
     predictor.check(options)
-    if files:
-        return predict_file(predictor, options, files)
+    if out:
+        return predict_rows(predictor, options, shared, out)
     if verb == "chat":
         return talk(run, predictor, options, shared)
     if verb == "generate" and is_streamed(predictor, shared):
@@ -64,29 +65,6 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     for line, given, found in _predict_lines(predictor, options, shared):
         output.show(line, given, found)
     output.close()
-
-
-def _files(shared: Shared, whole: str) -> Files | None:
-    """The files of --in and --out; None without --in. ConfigError: what has no use beside them, or
-    cannot be written; `whole`: suffix of an --out that needs no --in."""
-    from glassformer.tasks.options import refuse
-
-    check_output("--show-attention", shared.show_attention, (".html", ".png"), shared.force)
-    if shared.out and shared.names:
-        raise ConfigError(
-            f"--in reads a file of rows, so {shared.names[0]} has no use; leave it out."
-        )
-    if whole and shared.out and not (shared.inp or shared.field or shared.resume):
-        check_output("--out", shared.out, (whole,), shared.force)
-        if whole == ".png" and (n := len(shared.prompt or ())) != 1:
-            raise ConfigError(f"--out draws one image, of one --prompt, not of {n}; give one.")
-        refuse({"json": shared.json and whole == ".npy"})
-        return None
-    named = ("json", "text", "prompt", "image", "audio", "stream", "show_attention")
-    refuse({name: shared.out and getattr(shared, name) for name in named})
-    given = shared.inp, shared.out, shared.field, shared.resume
-    force = shared.force and not shared.show_attention
-    return Files.check(*given, force, vectors=whole == ".npy")
 
 
 def _write_array(
@@ -183,3 +161,46 @@ class _Output:
             raise DataError(
                 f"There was no line to draw, so {self.attention} was not written; give a sentence."
             )
+
+
+class Commands(TyperGroup):
+    """The commands of the program, of which those that predict get their flags when called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and the rest of the arguments; see click."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command_of(name) if name in VERBS else command, rest
+
+
+def command_of(name: str) -> Any:
+    """The command of a verb with all its flags."""
+    from glassformer.tasks.options import OPTIONS
+
+    verb, record = VERBS[name], OPTIONS[name]
+    known = signature(Shared).parameters
+    shared = [known[flag] for flag in known if flag in ALL + verb.shared]
+
+    def command(**given: Any) -> None:
+        predict(name, Shared(**{flag.name: given.pop(flag.name) for flag in shared}), given)
+
+    flags = [*shared[:1], *own_flags(record), *shared[1:]]
+    flags = [flag.replace(kind=Parameter.KEYWORD_ONLY) for flag in flags]
+    vars(command)["__signature__"] = Signature(flags)
+    command.__annotations__ = {flag.name: flag.annotation for flag in flags}
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    app.command(name, help=verb.help)(command)
+    return typer.main.get_command(app)
+
+
+def own_flags(record: "type[Options]") -> Iterator[Parameter]:
+    """A flag for each choice of a record that a flag can hold."""
+    from glassformer.tasks.options import plain_fields
+
+    for name, kind, choice in plain_fields(record):
+        default = None if choice.default == () else choice.default
+        declared = [f"--{name.replace('_', '-')}"] if default is False or kind is not bool else []
+        option = Option(*declared, help=" ".join((choice.description or "").split()))
+        kind = kind | None if default is None else kind
+        yield Parameter(
+            name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+        )

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.lines import chunks
 from glassformer.cli.options import given
-from glassformer.cli.terminal import on_terminal, print_json, read_stdin
+from glassformer.cli.terminal import chunks, on_terminal, print_json, read_stdin
 from glassformer.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from glassformer.cli.lines import chunks, numbered
-from glassformer.cli.options import Count, Device, Json, RunFolder
-from glassformer.cli.outputs import Force, check_output
-from glassformer.cli.terminal import print_json
+from glassformer.cli.options import Count, Device, Force, Json, RunFolder, check_output
+from glassformer.cli.terminal import chunks, numbered, print_json
 from glassformer.core.errors import ConfigError, DataError, counted, one_line
 
 if TYPE_CHECKING:

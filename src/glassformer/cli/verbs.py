@@ -6,10 +6,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from glassformer.cli.files import Field, In, Out, Resume
-from glassformer.cli.options import AtStep, Compile, Device, Json, Quantize, RunFolder
-from glassformer.cli.outputs import Force
+from glassformer.cli.options import AtStep, Compile, Device, Force, Json, Quantize, RunFolder
 
+READ = "Read this file: .txt, .jsonl, .csv, .tsv, .parquet; tag also .conllu, .conll."
 FILES = "Images or audio files, also in archives: a.zip/b.png."
 
 
@@ -34,10 +33,17 @@ class Shared:
     stream: Annotated[
         bool, Option("--stream", help="Print text as it is generated (the default on a terminal).")
     ] = False
-    inp: In = None
-    out: Out = None
-    field: Field = None
-    resume: Resume = False
+    inp: Annotated[Path | None, Option("--in", help=READ)] = None
+    out: Annotated[
+        Path | None, Option("--out", help="Write its rows with the predictions to this file.")
+    ] = None
+    field: Annotated[
+        list[str] | None,
+        Option("--field", help="Column of the input in --in; of two texts, given twice."),
+    ] = None
+    resume: Annotated[bool, Option("--resume", help="Continue an --out that was not finished.")] = (
+        False
+    )
     force: Force = False
     batch_size: Annotated[
         int | None, Option("--batch-size", min=1, help="Inputs computed together.")

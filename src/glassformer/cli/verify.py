@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from glassformer.cli.options import Json
-from glassformer.cli.outputs import Force, check_output
+from glassformer.cli.options import Force, Json, check_output
 from glassformer.cli.terminal import print_json
 from glassformer.core.errors import ConfigError
 

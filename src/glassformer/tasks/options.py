@@ -1,6 +1,6 @@
 """Choices of a user about predictions: one record for each verb.
 
-OPTIONS["tag"] ─┬─> flags of `glassformer tag`      cli/flags
+OPTIONS["tag"] ─┬─> flags of `glassformer tag`      cli/predict
                 ├─> fields of POST /v1/tag          serve/api/predict
                 └─> keywords of run.tag(...)        run/run.
 
