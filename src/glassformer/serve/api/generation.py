@@ -6,8 +6,9 @@ request ─ read ─> Completion ─ admitted ─> texts in the engine ─> one 
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from glassformer.core.random_stream import seed_from
 from glassformer.runtime.config import GenerateConfig
@@ -41,6 +42,7 @@ NEW_TOKENS = 16
 """New tokens of a completion whose request does not say how many, as in OpenAI's API."""
 
 
+@dataclass
 class Completion:
     """A request, the texts that are wanted after each of `prompts`, and the reply with them.
 
@@ -48,48 +50,41 @@ class Completion:
     likeliest tokens are reported beside each. `echo`: the prompt comes before its text.
     """
 
-    prefix = "cmpl"
+    served: Served
+    asked: Any
+    prompts: Sequence[Prompt]
+    how: GenerateConfig
+    ends: tuple[int, ...]
+    top: int
+    echo: bool = False
+    prefix: ClassVar[str] = "cmpl"
     """Beginning of the reply's id."""
-    kinds = ("text_completion", "text_completion")
+    kinds: ClassVar[tuple[str, str]] = ("text_completion", "text_completion")
     """`object` of a reply and of an event."""
-    continues = True
+    continues: ClassVar[bool] = True
     """Whether a text begins in the middle of what the prompt ends with."""
+    opening: ClassVar[Mapping[str, Any]] = {}
+    """Fields of each choice's event before any text."""
 
-    def __init__(
-        self,
-        served: Served,
-        asked: Any,
-        prompts: Sequence[Prompt],
-        how: GenerateConfig,
-        ends: tuple[int, ...],
-        top: int,
-        echo: bool = False,
-    ):
-        self.served, self.asked, self.prompts = served, asked, prompts
-        self.how, self.ends, self.top = how, ends, top
+    def __post_init__(self) -> None:
+        served, asked, tokenizer = self.served, self.asked, self.served.run.tokenizer
         self.n = asked.n or 1
         """Texts of each prompt."""
-        self.weight = self.n * len(prompts)
-        self.format = format_of(served, asked, ends)
-        self.inspection = asked.inspect and Inspection(served, asked.inspect)
-        if self.inspection:
-            lengths = [len(prompt.ids) for prompt in prompts]
-            self.inspection.check(lengths, self.n, how.max_new_tokens)
+        every = [prompt for prompt in self.prompts for _ in range(self.n)]
+        self.weight = len(every)
+        self.format = format_of(served, asked, self.ends)
+        size = [len(prompt.ids) for prompt in every], self.how.max_new_tokens
+        self.inspection = asked.inspect and Inspection(served, asked.inspect, *size)
         made = {"id": f"{self.prefix}-{secrets.token_hex(12)}", "created": int(time.time())}
-        self.head = made | {"model": served.id}
-        self.choices = list[Choice]()
-        for prompt in (prompt for prompt in prompts for _ in range(self.n)):
-            tokenizer, empty = served.run.tokenizer, asked.max_tokens == 0
-            row = RowText(tokenizer, prompt.ids if self.continues else (), how.stop, ends)
-            self.choices.append(Choice(len(self.choices), prompt, tokenizer, row, echo, empty))
+        self.head, self.choices = made | {"model": served.id}, list[Choice]()
+        for i, prompt in enumerate(every):
+            before, empty = prompt.ids if self.continues else (), asked.max_tokens == 0
+            row = RowText(tokenizer, before, self.how.stop, self.ends)
+            self.choices.append(Choice(i, prompt, tokenizer, row, self.echo, empty))
 
     def whole(self, choice: Choice) -> dict[str, Any]:
         """Fields of a choice in a reply."""
         return next(iter(self.pieces(choice, choice.text, choice.tokens)))
-
-    def opening(self) -> Iterable[dict[str, Any]]:
-        """Fields of a choice's events before any text."""
-        return ()
 
     def pieces(
         self, choice: Choice, text: str, tokens: Sequence[Token]
@@ -120,12 +115,15 @@ class Completion:
         """Yield the reply piece by piece."""
         head = self.head | {"object": self.kinds[1]}
         last = {"usage": None} if self.asked.usage_streamed else {}
-        for choice in self.choices:
-            for piece in self.opening():
-                yield head | {"choices": [{"index": choice.index, **piece}]} | last
+
+        def event(choice: Choice, piece: Mapping[str, Any]) -> dict[str, Any]:
+            return head | {"choices": [{"index": choice.index, **piece}]} | last
+
+        for choice in self.choices if self.opening else ():
+            yield event(choice, self.opening)
         async for choice, text, tokens in self._write(service, call, facts):
             for piece in self.pieces(choice, text, tokens):
-                yield head | {"choices": [{"index": choice.index, **piece}]} | last
+                yield event(choice, piece)
         used = self._count(facts)
         if self.asked.usage_streamed:
             yield head | {"choices": [], "usage": used}
@@ -179,20 +177,20 @@ class Completion:
         return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
 
 
+def _event(delta: dict[str, Any], log_probs: Any = None, finish: Any = None) -> dict[str, Any]:
+    return {"delta": delta, "logprobs": log_probs, "finish_reason": finish}
+
+
 class Chat(Completion):
     """Messages of the assistant."""
 
     prefix, kinds = "chatcmpl", ("chat.completion", "chat.completion.chunk")
-    continues = False
+    continues, opening = False, _event({"role": "assistant", "content": ""})
 
     def whole(self, choice: Choice) -> dict[str, Any]:
         """Return the message with its log-probabilities."""
         message = {"role": "assistant", "content": choice.text, "refusal": None}
         return {"message": message, "logprobs": self._log_probs(choice.tokens)}
-
-    def opening(self) -> Iterable[dict[str, Any]]:
-        """Yield the event that says who speaks."""
-        yield _event({"role": "assistant", "content": ""})
 
     def pieces(
         self, choice: Choice, text: str, tokens: Sequence[Token]
@@ -206,10 +204,6 @@ class Chat(Completion):
 
     def _log_probs(self, tokens: Sequence[Token]) -> dict[str, Any] | None:
         return chat_log_probs(self.served.run.tokenizer, tokens) if self.asked.logprobs else None
-
-
-def _event(delta: dict[str, Any], log_probs: Any = None, finish: Any = None) -> dict[str, Any]:
-    return {"delta": delta, "logprobs": log_probs, "finish_reason": finish}
 
 
 def completions(served: Served, asked: CompletionRequest) -> Completion:

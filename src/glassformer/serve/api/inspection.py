@@ -30,12 +30,14 @@ MOST = {"json": 1 << 18, "safetensors": 1 << 22}
 
 
 class Inspection:
-    """Parts of the inside of a model for a reply; ApiError 400: a layer or a head that it lacks.
+    """Parts of the inside of a model for a reply with texts of at most `new` tokens after prompts
+    of these lengths.
 
-    `parts`: the chosen layers and heads of each part; None: it is left out.
+    `parts`: the chosen layers and heads of each part; None: it is left out. ApiError 400: a layer
+    or a head that the model lacks, or a reply that may have too many numbers.
     """
 
-    def __init__(self, served: Served, asked: Inspect):
+    def __init__(self, served: Served, asked: Inspect, lengths: Sequence[int], new: int):
         self.served, self.asked, config = served, asked, served.run.model.config
         sizes = {"layers": config.n_layers, "heads": config.n_heads}
         streams = {"layers": config.n_layers + 1}
@@ -45,21 +47,17 @@ class Inspection:
             and {own: _chosen(getattr(part, own), n, f"{name}.{own}") for own, n in of.items()}
             for name, of in {"attention": sizes, "hidden": streams, "logit_lens": streams}.items()
         }
-
-    def check(self, lengths: Sequence[int], several: int, new: int) -> None:
-        """Raise ApiError 400 for a reply that may have too many numbers: several texts of at most
-        `new` tokens for each prompt, of these lengths."""
         patterns, streams, answers = (
             math.prod(map(len, part.values())) if part else 0 for part in self.parts.values()
         )
-        width, of_each = self.served.run.model.config.d_model, answers * new * (2 * self.top + 1)
+        width, of_each = config.d_model, answers * new * (2 * self.top + 1)
         long = [length + new - 1 for length in lengths]
-        total = several * sum(patterns * n * n + streams * n * width + of_each for n in long)
-        if total > (most := MOST[self.asked.format]):
+        total = sum(patterns * n * n + streams * n * width + of_each for n in long)
+        if total > (most := MOST[asked.format]):
             raise ApiError(
                 400,
                 f"inspect: the reply may have {total:,} numbers, and {most:,} is the most of "
-                f"format={self.asked.format!r}; ask for fewer layers, heads or tokens.",
+                f"format={asked.format!r}; ask for fewer layers, heads or tokens.",
                 "inspect",
             )
 

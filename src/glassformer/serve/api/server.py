@@ -106,14 +106,14 @@ async def _fail(request: Request, error: Exception) -> Response:
 @router.get("/v1/models", response_model=replies.Models)
 async def models(service: Serving) -> Response:
     """All models."""
-    listed = [one.described() for one in service.models.values()]
+    listed = [one.card() for one in service.models.values()]
     return AsciiResponse({"object": "list", "data": listed})
 
 
 @router.get("/v1/models/{id}", response_model=replies.Model)
 async def model(id: str, request: Request, service: Serving) -> Response:
     """One model."""
-    return AsciiResponse(service.find_model(request, id).described())
+    return AsciiResponse(service.find_model(request, id).card())
 
 
 @router.post("/tokenize", response_model=replies.Tokens)
@@ -183,7 +183,7 @@ def open_models(
             f"--name was given {len(names)} times for {len(folders)} runs; give one for each run."
         )
     ids = [*names, *(folder.resolve().name for folder in folders[len(names) :])]
-    drafted, now, found = _drafts(drafts, ids), int(time.time()), dict[str, Served]()
+    drafted, found = _drafts(drafts, ids), dict[str, Served]()
     if compile is None:
         compile = compiler() is not None
 
@@ -195,13 +195,13 @@ def open_models(
         if name in found:
             raise ConfigError(f"Two runs are named {name!r}; give each a name: --name A --name B.")
         run, draft = open_run(folder, quantize), drafted.get(name)
-        if draft and COMPLETIONS not in Served(name, run, now).routes:
+        if draft and COMPLETIONS not in Served(name, run).routes:
             raise ConfigError(
                 f"--draft {name}={draft} is for a run that answers /v1/{COMPLETIONS}, unlike this "
                 "one; leave it out."
             )
         proposes = draft if draft in (None, NGRAM) else open_run(draft)
-        found[name] = Served(name, run, now, drafts_in(run, proposes))
+        found[name] = Served(name, run, drafts_in(run, proposes))
         if not found[name].routes:
             raise ConfigError(
                 f"{folder} is a model for {run.task.recipe.task}, which no route answers; use "

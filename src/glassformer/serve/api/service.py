@@ -9,6 +9,7 @@ a job. A client that leaves ends the computation.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -48,8 +49,8 @@ class Served:
 
     id: str
     run: Run
-    created: int
     drafts: Drafts | None = None
+    created: int = field(default_factory=lambda: int(time.time()))
 
     @cached_property
     def routes(self) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ class Served:
         sentence = f"The model {self.id!r} {said}. It answers {own}, not /v1/{route}."
         raise ApiError(400, sentence, "model", "model_not_supported")
 
-    def described(self) -> dict[str, Any]:
+    def card(self) -> dict[str, Any]:
         """The model as /v1/models lists it."""
         run = self.run
         return {

@@ -13,7 +13,6 @@ browser keeps it in a cookie that scripts cannot read and other sites cannot sen
 import asyncio
 import mimetypes
 import secrets
-import time
 from collections.abc import AsyncIterator, Callable, Generator
 from threading import Event
 from typing import Any, Self
@@ -91,7 +90,7 @@ class Server(listener.Server):
         self.address = f"{listener.address_of(reached, self.port)}/?token={self.token}"
         """Address at which the explorer is opened, token included."""
         rules = Rules(host, (hash_of(self.token),), cookie=self.cookie)
-        served = Served(run.folder.resolve().name, run, int(time.time()))
+        served = Served(run.folder.resolve().name, run)
         service = Service({served.id: served}, engine or EngineThread(), limits, rules, Log(None))
         self.engine, pages = service.engine, Pages(explorer, service)
         super().__init__(application(service, pages, pages), socket, service.calls, service.log)
