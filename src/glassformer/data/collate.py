@@ -62,7 +62,7 @@ def packed(rows: Sequence[Sequence[Example]]) -> Batch:
 
 
 def joined(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:
-    """All examples by length, one behind the other in batches of one row without padding, each with
+    """All examples by length, in a sequence, in batches of one row without padding, each with
     the numbers of its examples; see `layers.attention.sequences`."""
     sizes = np.array([example.length for example in examples], np.int64)
     for row in joined_rows(sizes):
@@ -73,7 +73,7 @@ def joined(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:
 def shared_prefix(bundles: Sequence[Sequence[Example]]) -> Batch:
     """One bundle in each row: its examples have the same first elements, which are read once.
 
-    Every answer is as if its example stood alone: it sees its own document and the prefix
+    Every answer is that of its example in a batch of one: it sees its own document and the prefix
     (SHARED_PREFIX).
     """
     rows, documents, positions = [], [], []

@@ -1,4 +1,4 @@
-"""What a recipe trains and evaluates on: the files of each split, and how they are written."""
+"""Settings of the data: the files of each split, and their format."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ Format = Literal[
     "audio",
 ]
 HELD_OUT = {"validation": 0.1, "test": 0.0}
-"""Default fraction of a split without files of its own."""
+"""Default fraction of a split that has no files."""
 Paths = str | list[str] | None
 """A file, glob or folder, or several of them."""
 
@@ -203,7 +203,8 @@ class DataConfig(Record):
         return [name for name, of in self.splits.items() if name == "train" or of.path is not None]
 
     def with_splits(self, **changes: dict[str, Any]) -> Self:
-        """These settings with fields of splits replaced: with_splits(test={"path": "x.txt"})."""
+        """Return the settings with fields of splits replaced: with_splits(test={"path":
+        "x.txt"})."""
         return self.model_copy(
             update={name: getattr(self, name).model_copy(update=of) for name, of in changes.items()}
         )

@@ -22,7 +22,7 @@ class Example:
     """A sequence and its targets: at some elements (`at`), one for the sequence, or an answer."""
 
     ids: np.ndarray
-    """int32 [T]; 0 in place of patches."""
+    """int32 [T]; 0 where a patch is."""
     targets: np.ndarray | None = None
     """int64: one class for each of `at` [W]; for the sequence one class [1], or 0 and 1 for each
     class [1, C]."""
@@ -45,7 +45,7 @@ class Example:
         return self.patches[-1].begin + len(self.patches[-1].values) if self.patches else 0
 
     def with_values(self, values: Sequence[np.ndarray]) -> Self:
-        """The same example with other numbers in its patches, one array [N, P] for each of
+        """Return the example with other numbers in its patches, one array [N, P] for each of
         `patches`."""
         new = (replace(old, values=own) for old, own in zip(self.patches, values, strict=True))
         return replace(self, patches=tuple(new))

@@ -72,7 +72,7 @@ class Source:
 
     @property
     def size(self) -> int:
-        """Bytes of the file on disk, of a compressed one as it is."""
+        """Bytes of the file on disk, compressed if it is."""
         return os.stat(self.file).st_size
 
     @property

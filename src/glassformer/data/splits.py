@@ -40,7 +40,7 @@ def parts(config: DataConfig) -> Iterator[Document]:
 
 
 def whole(found: Iterable[Document]) -> Iterator[Document]:
-    """The same with all pieces of a document in one split as one."""
+    """Join the pieces of each document that are in one split."""
     held: list[Document] = []
     for part in chain(found, [None]):
         if held and (part is None or held[-1].ends or part.split != held[0].split):

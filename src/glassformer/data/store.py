@@ -153,7 +153,7 @@ class Store:
         as one step.
 
         `request`: everything that the content depends on, as JSON, with its `kind`. DataError: a
-        full disk, or a folder with other files in it, which is left alone.
+        full disk, or a folder with other files in it, which stays as it is.
         """
         place = folder.absolute()
         about = _whole(place)
@@ -219,7 +219,7 @@ def request_of(
     fields: set[str],
     tokenizer: dict[str, Any],
 ) -> dict[str, Any]:
-    """Everything that token ids from these sources depend on: the files, these fields of the
+    """Return everything that token ids from these sources depend on: the files, these fields of the
     settings, the tokenizer."""
     return {
         "kind": kind,

@@ -57,7 +57,7 @@ class InputTable:
 
     @property
     def kind(self) -> str:
-        """Its format."""
+        """The format of the file."""
         return self.source.kind
 
     @property

@@ -1,7 +1,7 @@
 """Running text as token ids, stored once for each split: one ragged column, a row a document.
 
-A large text is encoded in shards, each a store of its own: after a start that was killed, those
-that are whole stay.
+A large text is encoded in shards, each its own store: those that are
+whole stay after a killed start.
 """
 
 import os
@@ -50,7 +50,7 @@ class TokenSplit:
 
     @property
     def described(self) -> str:
-        """Its name in error sentences."""
+        """The name of the split in error sentences."""
         return {"train": "training"}.get(self.name, self.name) + " text"
 
 

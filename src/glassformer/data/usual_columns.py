@@ -1,8 +1,8 @@
 """Columns by their usual names, where no setting names them: a table's columns become settings.
 
-The names are those of published tables, as the `datasets` library has them. Columns that fit in two
-ways are asked for. In a column file, words and tags are found by their values: files of spans have
-token numbers, comments and annotators beside them in any order.
+The names are those of published tables, as the `datasets` library has them. If two columns could be
+meant, the user is asked. In a column file, words and tags are found by their values: files of spans
+have token numbers, comments and annotators beside them in any order.
 """
 
 import re
@@ -175,7 +175,7 @@ def _usual_fields(columns: Columns) -> list[Fields]:
 
 
 def _fitting(known: Sequence[Fields], columns: Columns, settings: Sequence[str]) -> list[Fields]:
-    """Those whose settings are asked for and whose columns are there."""
+    """Keep those whose settings are wanted and whose columns exist."""
     there = {*columns, *(f"{name}.{one}" for name, of in columns.items() for one in of)}
     return [one for one in known if one.keys() <= {*settings} and {*one.values()} <= there]
 

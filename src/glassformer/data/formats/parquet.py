@@ -2,7 +2,7 @@
 
 {"text": "good", "label": "positive"}    a class by its name, where the schema's metadata has it
 {"translation": {"en": "a dog", ...}}    structs and lists as objects and lists
-{"image": Source}                        the bytes of a cell, read when they are asked for
+{"image": Source}                        the bytes of a cell, read at the first use
 """
 
 import json
@@ -17,7 +17,7 @@ from glassformer.data.formats.archives import LARGEST_RATIO, LARGEST_UNASKED
 from glassformer.data.sources import Source, reading
 
 BATCH = 256
-"""Rows that are decoded at once."""
+"""Rows of one batch that is decoded."""
 METADATA = b"huggingface"
 """Key of the schema's metadata with the features that the `datasets` library wrote."""
 BYTES = "bytes"
@@ -184,7 +184,7 @@ def _group_cells(path: str, stamp: str, name: str, group: int) -> list[bytes | N
 
 
 def class_names(schema: Any) -> dict[str, tuple[str, ...]]:
-    """The names of the classes that a column of whole numbers, or of lists of them, stands for."""
+    """The names of the classes of columns of whole numbers, or of lists of them."""
     try:
         written = json.loads((schema.metadata or {})[METADATA])
         features = written["info"]["features"]

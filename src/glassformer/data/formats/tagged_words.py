@@ -95,7 +95,7 @@ def _lists(source: Source) -> Iterator[Sentence]:
 def _strings(
     record: Any, field: str, where: str, setting: str, classes: DataConfig | None = None
 ) -> tuple[str, ...]:
-    """The strings of a list; with `classes`, whole numbers stand for its `class_names`."""
+    """The strings of a list; with `classes`, whole numbers are replaced by its `class_names`."""
     value = found(record, field, where, setting)
     if not isinstance(value, list):
         raise DataError(

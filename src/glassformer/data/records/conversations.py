@@ -29,12 +29,12 @@ NAMED = {"human": "user", "gpt": ASSISTANT, "developer": "system"} | {name: name
 PAIRS = (("instruction", "output"), ("prompt", "completion"))
 """Columns of a question and its answer."""
 BESIDE = ("input", "system")
-"""Columns that may stand beside them: what the instruction is about, and the system message."""
+"""Columns beside them: the object of the instruction, and the system message."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What one side says."""
+    """One message."""
 
     role: str
     content: str

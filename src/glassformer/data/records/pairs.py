@@ -42,7 +42,7 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
     """Every pair of every split; pairs of two empty sides are left out, one empty side is a
     DataError.
 
-    Splits without files of their own are held out from train by a fixed permutation, since files
+    Splits that have no files are held out from train by a fixed permutation, since files
     are often sorted.
     """
     for name, of in config.splits.items():
@@ -139,7 +139,7 @@ class PairSplit:
     def order(
         self, longest: int, batch_tokens: int | None, batch_size: int = 1, seed: int = 0
     ) -> LengthOrder:
-        """See `pair_order`."""
+        """The order of the pairs in training, by `pair_order`."""
         lengths = self.source.lengths, self.target.lengths
         name = "training" if self.name == "train" else self.name
         return pair_order(*lengths, longest, batch_tokens, batch_size, seed, name)

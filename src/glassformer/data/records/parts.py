@@ -54,7 +54,7 @@ class Mixed:
     image: str | None = None
     """Absolute path of the target image."""
     tags: tuple[str, ...] = ()
-    """A tag for each word of the texts, as many as the row has."""
+    """A tag for each word of the texts."""
 
 
 def mixed(config: DataConfig) -> Iterator[Mixed]:

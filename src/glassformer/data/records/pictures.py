@@ -50,7 +50,7 @@ class Picture(LabelledFile):
 
 
 def pictures(config: DataConfig) -> list[Picture]:
-    """Every image of every split, in a fixed order; splits without files of their own are held out
+    """Every image of every split, in a fixed order; splits that have no files are held out
     at random.
 
     DataError: no images, one without a class, an array of another kind, or other than one class for

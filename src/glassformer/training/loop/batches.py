@@ -1,7 +1,7 @@
 """Batches made ahead of time by worker processes; the same batches, in the same order, for any
 number of them.
 
-A step's batches are a function of the step alone, so a worker needs nothing but its number.
+A step's batches are a function of the step alone, so a worker needs only its number.
 """
 
 import sys
@@ -25,7 +25,8 @@ Batches = Callable[[int], T]
 
 
 def batches_ahead(batches: Batches[T], begin: int, end: int, workers: int) -> Generator[T]:
-    """The micro-batches of each step from `begin` to `end` - 1; `workers` 0: made when asked."""
+    """The micro-batches of each step from `begin` to `end` - 1; `workers` 0: made when they are
+    used."""
     if not workers or begin >= end:
         yield from map(batches, range(begin, end))
         return
@@ -45,7 +46,7 @@ def batches_ahead(batches: Batches[T], begin: int, end: int, workers: int) -> Ge
                 prefetch_factor=AHEAD,
                 multiprocessing_context=context,
                 worker_init_fn=_begin,
-                generator=torch.Generator(),  # the caller's own stays as it is
+                generator=torch.Generator(),  # the caller's stays unchanged
             )
         )
     try:

@@ -78,8 +78,8 @@ class Optimizer:
         }
 
     def blank(self, keys: Iterable[str]) -> dict[str, Tensor]:
-        """Begin a state of these keys, in place of the present one: its own tensors, zeros that are
-        divided as the parameters are, to be filled.
+        """Begin a state of these keys, instead of the present one: zeros that are divided as the
+        parameters are, to be filled.
 
         CheckpointError: keys of other parameters, or of another optimizer.
         """
@@ -115,7 +115,7 @@ BLOCK = re.compile(r"(\w+)\.blocks\.(\d+)\.")
 
 
 def layer_share(name: str, depths: Mapping[str, int], decay: float) -> float:
-    """What a parameter's rate is multiplied by: 1 in head and final norm, decay^k in the k-th block
+    """Return the factor of a parameter's rate: 1 in head and final norm, decay^k in the k-th block
     from the end of its stack.
 
     The embedding lies below the first block of the deepest stack, so it has decay^(depth + 1)
@@ -242,8 +242,8 @@ def orthogonalize(x: Float[Tensor, "N M K"], steps: int = 5) -> Float[Tensor, "N
 
 
 def _polynomial(a: Float[Tensor, "N M M"], steps: int) -> Float[Tensor, "N M M"]:
-    """What the steps multiply X by, from A = X Xᵀ alone: far less work where X is much wider than
-    high.
+    """Return the factor by which the steps multiply X, from A = X Xᵀ: far less work if X is much
+    wider than high.
 
     X' = Q X with Q = a I + b A + c A² gives A' = Q A Q; all of them are polynomials in A, so the
     products commute.

@@ -67,7 +67,7 @@ def flops(recipe: Recipe, length: int) -> float:
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """How a run computes its steps: `model` (also compiled) and `optimizer` are changed by them.
+    """Training of `model` (also compiled) and `optimizer`, which every step changes.
 
     `consistency`: if positive, each part is computed twice with different dropout (see
     `total_loss`). `max_grad_norm` 0: gradients are not clipped. `threads`: compute the parts of
@@ -90,12 +90,12 @@ class TrainingStep:
         """Train on this process's share of a step's batch, at `factor` times the peak rates.
 
         A loss or gradient that is not finite raises NotFiniteError and changes nothing. All
-        processes come to the same result; their idle parts are computed for nothing, or not at all.
+        processes come to the same result; idle parts add nothing.
         """
         batches, first, idle = share
         n_own = len(batches) - idle
         parameters, division = self.optimizer.parameters, self.division
-        n_targets, n_elements, n_parts = _counted(batches[:n_own], step, division)
+        n_targets, n_elements, n_parts = _count(batches[:n_own], step, division)
 
         def mean_loss(part: Part) -> Tensor:
             return self._total(step, *part) / n_targets
@@ -125,7 +125,7 @@ class TrainingStep:
         return total_loss(passes, batch.targets, self.loss, self.consistency, self.outcomes)
 
 
-def _counted(batches: Sequence[Batch], step: int, division: Division) -> tuple[int, int, int]:
+def _count(batches: Sequence[Batch], step: int, division: Division) -> tuple[int, int, int]:
     """Targets, elements and parts of a step in all processes; TrainingError: no target."""
     own = [sum(b.n_targets for b in batches), sum(b.n_elements for b in batches), len(batches)]
     n_targets, n_elements, n_parts = map(int, division.readers.added(own))
@@ -183,15 +183,15 @@ def _apart(
     mean_loss: Callable[[Part], Tensor],
     parts: Sequence[Part],
 ) -> list[float]:
-    """The same with the gradients of each part for themselves, added by a tree, so that the sum is
-    always the same."""
+    """Compute the gradients of each part separately and add them by a tree, in an order that never
+    changes; return the losses."""
     learned = [parameter for parameter in parameters if parameter.requires_grad]
 
     def gradients(part: Part) -> tuple[float, Gradients]:
         part_loss = mean_loss(part)
         return part_loss.item(), torch.autograd.grad(part_loss, learned, allow_unused=True)
 
-    sums, losses = Tree[Gradients](_added), list[float]()
+    sums, losses = Tree[Gradients](_add), list[float]()
     for part_loss, found in (threads.map if threads else map)(gradients, parts):
         losses.append(part_loss)
         sums.append(found)
@@ -201,7 +201,7 @@ def _apart(
     return losses
 
 
-def _added(one: Gradients, other: Gradients) -> Gradients:
+def _add(one: Gradients, other: Gradients) -> Gradients:
     """The sum of two parts' gradients, in the place of the first."""
     return [
         theirs if mine is None else mine if theirs is None else mine.add_(theirs)

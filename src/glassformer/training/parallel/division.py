@@ -1,4 +1,4 @@
-"""How the processes of a run share its rows and its model.
+"""Division of the rows and the model of a run among its processes.
 
 whole      every process has the whole model, and their gradients are added
 divided    by `train.distributed.shard` and `tensor`, each has a part of it: see `sharding`
@@ -76,7 +76,8 @@ class Division:
         return model
 
     def part(self, tensors: Mapping[str, Tensor]) -> Part | None:
-        """What this process writes of tensors in a checkpoint; None: another one does."""
+        """Return the part of tensors that this process writes to a checkpoint; None: another one
+        does."""
         return Part(tensors) if self.readers.first else None
 
 
@@ -122,7 +123,7 @@ class Divided(Division):
         return made
 
     def part(self, tensors: Mapping[str, Tensor]) -> Part | None:
-        """See `Division`."""
+        """Return the part of a divided model's tensors that this process writes."""
         return part_of(tensors, self._mesh)
 
 
@@ -130,7 +131,7 @@ UNDIVIDED = Division(ALONE)
 
 
 def division_of(processes: Processes, train: TrainConfig, device: torch.device) -> Division:
-    """How a recipe divides its model among these processes."""
+    """Divide the model of a recipe among these processes."""
     of = train.distributed
     if of.shard * of.tensor == 1:
         threads = train.parallel_micro_batches > 1 and device.type == "cpu"

@@ -5,9 +5,9 @@
                 all of them gather a block's parameters just before it computes (FSDP2)
     tensor      each process computes a part of the heads and of the hidden units of a block
 
-Processes that differ in `replicate` or `shard` read different rows; those that differ in `tensor`
-alone read the same. Gradients are sums over all rows, never means: the loss of a step is divided by
-its number of targets before.
+Processes that differ in `replicate` or `shard` read different rows; those that differ only in
+`tensor` read the same. Gradients are sums over all rows, never means: the loss of a step is divided
+by its number of targets before.
 """
 
 import warnings
@@ -55,7 +55,7 @@ def readers(mesh: DeviceMesh) -> tuple[int, int]:
 def divide(model: Transformer, mesh: DeviceMesh) -> None:
     """Divide a model among the processes of a mesh, in place; on "meta" nothing is allocated.
 
-    A mesh of `replicate` alone divides nothing: the step adds the gradients. ConfigError: heads or
+    A mesh of only `replicate` divides nothing: the step adds the gradients. ConfigError: heads or
     hidden units that `tensor` does not divide, or adapters with it.
     """
     replicate, shard, tensor = (mesh.size(axis) for axis in range(len(AXES)))
@@ -66,14 +66,14 @@ def divide(model: Transformer, mesh: DeviceMesh) -> None:
 
 
 def _shard(model: Transformer, mesh: DeviceMesh) -> None:
-    """FSDP2: every block is gathered and freed by itself, the rest with the whole model; parameters
-    and gradients travel in their own precision."""
+    """FSDP2: every block is gathered and freed separately, the rest with the whole model;
+    parameters and gradients travel in their own precision."""
     axes = ("replicate", "shard") if mesh["replicate"].size() > 1 else ("shard",)
     for stack in stacks(model):
         for block in stack.blocks:
             fully_shard(block, mesh=mesh[axes])
     fully_shard(model, mesh=mesh[axes])
-    warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # nobody changes logits in place
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # logits are never changed in place
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)

@@ -142,17 +142,16 @@ def _own_heads(mesh: DeviceMesh, module: nn.Module, inputs: Any, bias: Tensor) -
 
 
 def copies(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """Those of the trained parameters that every process of "tensor" has."""
+    """Select the trained parameters that every process of "tensor" has."""
     return [one for one in parameters if one.requires_grad and "tensor" not in cut_names(one)]
 
 
 def keep_equal(parameters: Iterable[Tensor], mesh: DeviceMesh) -> None:
     """Take the gradients of `copies` from the first process of "tensor".
 
-    Each has computed them from the same numbers, but kernels that add in no fixed order, or that
-    are chosen by their speed, differ in the last bits: copies would drift apart, and with them the
-    states of the optimizer. A broadcast of V x D numbers in a step (embedding, head) is little
-    beside the activations of every block.
+    Kernels that add in no fixed order, or that are chosen by their speed, differ in the last bits:
+    copies would diverge, and so would the states of the optimizer. A broadcast of V x D numbers in
+    a step (embedding, head) is little beside the activations of every block.
     """
     own = copies(parameters)
     gradients = [local(one.grad) for one in own if one.grad is not None]
