@@ -69,6 +69,16 @@ def checkpoint_scores(run: Run, say: Callable[[str], None]) -> Iterator[Checkpoi
             yield score(own.step, run.model, mean=True)
 
 
+def steps(run: Run) -> list[int]:
+    """Steps of the checkpoints of a run."""
+    return Checkpoints(run.folder).steps()
+
+
+def history(run: Run) -> list[dict[str, Any]]:
+    """Lines of the metrics of a run's training."""
+    return read_metrics(run.folder)
+
+
 def seal(run: Run, step: int) -> str:
     """Return a digest that changes if a step is trained again. ConfigError: there is no such
     checkpoint."""

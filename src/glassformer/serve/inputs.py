@@ -18,7 +18,7 @@ from glassformer.data.sources import source_at
 from glassformer.pages.images import address
 from glassformer.processors.media.processor import EXAMPLE
 from glassformer.run import Run
-from glassformer.training.folder.history import read_metrics
+from glassformer.run.checkpoints import history
 
 MOST_EXAMPLES = 6
 
@@ -90,7 +90,7 @@ class RunInputs:
         They are those of the run folder, otherwise neutral ones.
         """
         run = self.run
-        lines = [line["inputs"] for line in read_metrics(run.folder) if line.get("inputs")]
+        lines = [line["inputs"] for line in history(run) if line.get("inputs")]
         sampled = lines[-1] if lines and isinstance(lines[-1], list) else []
         own = run.task.example_inputs(run.folder, sampled)
         neutral = [self.encode(given) for given in run.processor.neutral_inputs()]

@@ -48,16 +48,13 @@ class Looks:
         """The look of a request; hold the lock. Errors: those of `Run.look`."""
         name = self._name(request)
         if name not in self._kept:
-            self._kept[name] = self._make(request)
+            edits = [self._edit(edit) for edit in request.edits]
+            step, given = request.checkpoint, self.inputs.decode(request.input)
+            run = self.run if step is None else self._at(step, seal(self.run, step))
+            self._kept[name] = run.look(given, edits)
         self._kept.move_to_end(name)
         self._evict()
         return self._kept[name]
-
-    def _make(self, request: LookRequest) -> Look:
-        edits = [self._edit(edit) for edit in request.edits]
-        step, given = request.checkpoint, self.inputs.decode(request.input)
-        run = self.run if step is None else self._at(step, seal(self.run, step))
-        return run.look(given, edits)
 
     def _edit(self, value: dict[str, Any]) -> Edit:
         """An edit of plain values; its `source` is a look request."""

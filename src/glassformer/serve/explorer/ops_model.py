@@ -9,10 +9,9 @@ from glassformer.core.errors import ConfigError, plural
 from glassformer.inspect.look import Look
 from glassformer.pages.images import brightness
 from glassformer.pages.training_report import points
+from glassformer.run.checkpoints import history, steps
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.wire import Reply
-from glassformer.training.folder.checkpoints import Checkpoints
-from glassformer.training.folder.history import read_metrics
 
 TOP = 5
 
@@ -47,7 +46,7 @@ def model(context: OpContext) -> Reply:
             for side, site, stack in places
         ],
         "specials": tokenizer.specials if (tokenizer := processor.tokenizer) else {},
-        "checkpoints": Checkpoints(run.folder).steps(),
+        "checkpoints": steps(run),
         "examples": context.looks.inputs.examples(),
     }
     return Reply(header)
@@ -115,7 +114,7 @@ def picture(context: OpContext, look: Look, part: int) -> Reply:
 
 def curves(context: OpContext) -> Reply:
     """The metrics of training by name: [n, 2], step and value of each line of metrics.jsonl."""
-    metrics = read_metrics(context.run.folder)
+    metrics = history(context.run)
     found = {}
     for name in dict.fromkeys(name for line in metrics for name in line if name != "step"):
         if curve := points(metrics, name):
