@@ -224,7 +224,11 @@ def test_a_finished_run_does_nothing_and_says_so(finished):
     other = recipe(finished, train={"optimizer.learning_rate": 0.5})  # that it never used
     again, said = go(other, run, resume=True)
     assert "nothing to do: the run stands at step 8 of 8" in said
-    scores = {line["step"]: line["validation_loss"] for line in read_metrics(run) if "validation_loss" in line}
+    scores = {
+        line["step"]: line["validation_loss"]
+        for line in read_metrics(run)
+        if "validation_loss" in line
+    }
     assert (again.steps, again.scores["loss"], again.best, again.interrupted) == (
         8,
         scores[8],
