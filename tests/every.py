@@ -23,7 +23,7 @@ def of_every(names: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[
             for name in names:
                 try:
                     rule(name)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - each is named
                     wrong.append(f"{name}: {error or repr(error)}")
             if wrong:
                 pytest.fail("\n".join(wrong), pytrace=False)
