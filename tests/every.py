@@ -1,12 +1,21 @@
-"""A rule for many files as one test: a test for each file takes longer than what it checks."""
+"""Many cases as one test, and those of them that stand for a class in `make test`."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
 
-def of_every(names: Iterable[str]) -> Callable[[Callable[..., None]], Callable[[], None]]:
-    """Check all names in one test, which names each that breaks the rule and says how."""
+def slow_but(cases: Iterable[Any], *quick: Any) -> list[Any]:
+    """Parameters of a test; `make test` has the quick ones, which stand for the others."""
+    found = list(cases)
+    assert all(one in found for one in quick), "a quick case is no case"
+    return [one if one in quick else pytest.param(one, marks=pytest.mark.slow) for one in found]
+
+
+def of_every(names: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:
+    """Check all names in one test, which names each that breaks the rule and says how: a test for
+    each takes longer than what it checks."""
 
     def decorate(rule: Callable[..., None]) -> Callable[[], None]:
         def test() -> None:
@@ -14,8 +23,8 @@ def of_every(names: Iterable[str]) -> Callable[[Callable[..., None]], Callable[[
             for name in names:
                 try:
                     rule(name)
-                except AssertionError as error:
-                    wrong.append(f"{name}: {error}")
+                except Exception as error:  # noqa: BLE001 - each is named
+                    wrong.append(f"{name}: {error or repr(error)}")
             if wrong:
                 pytest.fail("\n".join(wrong), pytrace=False)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from every import of_every, slow_but
 from glassformer.cli.main import app
 from glassformer.recipe.named import FOLDER, is_name, recipe_file, recipe_names
 from glassformer.recipe.reading import read_recipe
@@ -42,8 +43,8 @@ SMALLER = {
     "lm": ["model.n_layers=2", "generate.max_new_tokens=8"],
     "transduce": ["model.n_layers=1", "generate.max_new_tokens=8"],
 }
-SLOW = ("published-models", "scaling")
-"""Pages whose commands the README has too: exports, and two processes."""
+QUICK = ("inside", "tagging-and-classification", "translation")
+"""Pages that stand for all in `make test`: blocks of both languages, training, pipes and files."""
 NOT_RUN = {
     "glassformer demo ": "trains for minutes; tests/demos runs it with few steps",
     "glassformer inspect ": "serves until it is stopped; tests/cli runs it",
@@ -143,7 +144,7 @@ def test_there_are_commands_and_overrides_to_check():
     assert all(where in printed for where in own if OWN_DATA in where)
 
 
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
+@of_every(commands())
 def test_a_printed_command_is_understood(words):
     command = get_command(app)
     while words and words[0] in getattr(command, "commands", {}):
@@ -155,7 +156,7 @@ def test_a_printed_command_is_understood(words):
         assert not context.args
 
 
-@pytest.mark.parametrize("where", printed_overrides(), ids=str)
+@of_every(printed_overrides())
 def test_printed_overrides_give_a_recipe(where):
     """No data are read: unknown fields, bad values and contradictions raise here. What is said for
     a reader's own data must leave no file of the recipe's data set."""
@@ -175,7 +176,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@of_every(PAGES)
 def test_links_lead_somewhere(page):
     prose = BLOCK.sub("", page.read_text())
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", prose):
@@ -189,7 +190,7 @@ def test_an_anchor_that_is_not_there_is_noticed():
     assert "six-design-principles" not in anchors(ROOT / "docs" / "architecture.md")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@of_every(PAGES)
 def test_every_block_is_run_or_says_that_it_is_no_code(page):
     for language, text in BLOCK.findall(page.read_text()):
         assert language in (*CODE, *NO_CODE), text
@@ -293,10 +294,8 @@ def few_steps(text: str) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, marks=pytest.mark.slow if page.stem in SLOW else (), id=page.stem)
-        for page in PAGES
-    ],
+    slow_but(PAGES, *(page for page in PAGES if page.stem in QUICK)),
+    ids=lambda page: page.stem,
 )
 def test_every_block_runs(page, workplace, cli, monkeypatch):
     monkeypatch.chdir(workplace)
@@ -316,6 +315,6 @@ def test_a_block_that_does_not_run_is_noticed(workplace, cli, monkeypatch, tmp_p
             run_page(page, cli)
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+@of_every(RECIPES)
 def test_a_recipe_parses(recipe):
     assert read_recipe(recipe).model.d_model > 0

@@ -4,6 +4,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from glassformer.core.errors import GlassformerError
@@ -68,13 +69,15 @@ def bodies() -> list[tuple[str, bytes]]:
     return [("depth", deep), ("gzip", bomb), ("digits", digits), ("empty", b""), ("cut", b'{"op"')]
 
 
-def number_limits(explorer: Any) -> tuple[Counter[int], float, list[str]]:
-    """Statuses, the longest time of a refusal in seconds, and what should not be."""
+def number_limits(explorer: Any, every: int = 1) -> tuple[Counter[int], float, list[str]]:
+    """Statuses of every k-th request, the longest time of a refusal in seconds, and what should not
+    be."""
     look = json.dumps({"op": "look", "look": {"input": _example(explorer)}})
     statuses, slowest, problems = Counter[int](), 0.0, list[str]()
     with served(explorer) as server:
         first = _numbers(posted(server, "/api", look.encode())[2])
-        tries = [(str(one)[:80], json.dumps(one).encode()) for one in requests(explorer)]
+        asked = islice(requests(explorer), 0, None, every)
+        tries = [(str(one)[:80], json.dumps(one).encode()) for one in asked]
         for what, body in [*tries, *bodies()]:
             stream = any(f'"op": "{op}"'.encode() in body for op in ("generate", "sweep"))
             status, took, answer = posted(server, "/stream" if stream else "/api", body)
@@ -96,13 +99,13 @@ def _numbers(answer: bytes) -> Any:
     return header, {name: array.tobytes() for name, array in reply.arrays.items()}
 
 
-def recipe_fields() -> tuple[Counter[str], list[str]]:
-    """Every field of a recipe with every number and text, in a file and as an override."""
+def recipe_fields(every: int = 1) -> tuple[Counter[str], list[str]]:
+    """Every field of a recipe with every k-th number and text, in a file and as an override."""
     found, problems = Counter[str](), list[str]()
-    for row in field_rows():
+    for first, row in enumerate(field_rows()):
         if not any(kind in row.type for kind in ("int", "float", "number")):
             continue
-        for value in numbers(0, None):
+        for value in numbers(0, None)[first % every :: every]:
             for given in ("file", "override"):
                 try:
                     if given == "file":

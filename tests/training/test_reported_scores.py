@@ -8,6 +8,7 @@ import torch
 
 import glassformer as gf
 import small_chat
+from every import slow_but
 from glassformer.layers import cpu_kernels
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.checkpoints import CheckpointScores, best, checkpoint_scores
@@ -120,7 +121,9 @@ def trained_files(run: Path) -> list[bytes]:
     return [file.read_bytes() for file in sorted(newest.glob("*.safetensors"))]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", slow_but(KINDS, "text, muon, tied", "pairs, adamw, own head", "tags")
+)
 def test_training_reports_what_its_checkpoints_do(kind, tmp_path):
     go(recipe_of(kind, tmp_path), tmp_path / "run")
     check_reports(tmp_path / "run")
@@ -149,13 +152,7 @@ def copies_beside_weights(patch: pytest.MonkeyPatch, in_autocast: bool = True) -
     patch.setattr(cpu_kernels, "linear", linear)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        kind if kind in ("text, muon, tied", "tags") else pytest.param(kind, marks=pytest.mark.slow)
-        for kind in KINDS
-    ],
-)
+@pytest.mark.parametrize("kind", slow_but(KINDS, "tags"))
 def test_the_law_sees_scores_of_old_weights(kind, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         copies_beside_weights(patch)
@@ -190,16 +187,15 @@ def test_a_damaged_checkpoint_is_left_out(tmp_path, capsys):
     assert "left out" in capsys.readouterr().out
 
 
-@pytest.fixture
-def averaged(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def averaged(tmp_path_factory) -> Path:
     """A run whose model is the mean of its checkpoints."""
     own = {"steps": 20, "optimizer.learning_rate": 0.3, "save.keep_last": 12}
-    made = recipe_of("text, adamw, own head", tmp_path, **own, **{"save.average_checkpoints": 6})
-    go(made, tmp_path / "run")
-    assert [
-        one["averaged_taken"] for one in read_metrics(tmp_path / "run") if "averaged" in one
-    ] == [True]
-    return tmp_path / "run"
+    folder = tmp_path_factory.mktemp("averaged")
+    made = recipe_of("text, adamw, own head", folder, **own, **{"save.average_checkpoints": 6})
+    go(made, run := folder / "run")
+    assert [one["averaged_taken"] for one in read_metrics(run) if "averaged" in one] == [True]
+    return run
 
 
 def test_a_mean_of_checkpoints_is_scored_too(averaged):

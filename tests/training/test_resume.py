@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from command_line import tree
+from every import slow_but
 from glassformer.core.errors import CheckpointError, ConfigError, DataError, TrainingError
 from glassformer.models.weights import load_tensors
 from glassformer.tasks.text_generation import TextGeneration
@@ -63,6 +64,14 @@ CONFIGS = {
 }
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a text and of a run of it that is done; a test leaves both as they are."""
+    folder = tmp_path_factory.mktemp("finished")
+    go(recipe(folder), folder / "whole")
+    return folder
+
+
 def configured(tmp_path, name: str, **train):
     changes = {section: dict(content) for section, content in CONFIGS[name].items()}
     if changes.get("data", {}).get("train.path") == "documents":
@@ -73,7 +82,7 @@ def configured(tmp_path, name: str, **train):
     return recipe(tmp_path, **changes)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", slow_but(CONFIGS, "at once", "muon, not validated"))
 def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     made = configured(tmp_path, name, **{"save.every": 3})
     go(made, tmp_path / "whole")
@@ -147,7 +156,11 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize("name", TASKS)
+QUICK = ("other pieces", "several classes", "hidden words", "targets of sources", "images")
+"""What a step draws for itself: pieces, two dropouts, hidden words, decoded lines, pictures."""
+
+
+@pytest.mark.parametrize("name", slow_but(TASKS, *QUICK))
 def test_other_tasks_too(tmp_path, name):
     """12 steps are more than an epoch of tags and classes."""
     make, changes = TASKS[name]
@@ -172,7 +185,7 @@ def test_other_tasks_too(tmp_path, name):
     assert all(is_own(entry.name) for entry in (tmp_path / "cut").iterdir())
 
 
-@pytest.mark.parametrize("make", [tag_recipe, class_recipe])
+@pytest.mark.parametrize("make", slow_but([tag_recipe, class_recipe], tag_recipe))
 def test_other_sentences_in_the_same_file_are_refused(tmp_path, make):
     made = make(tmp_path)
     go(made, tmp_path / "x")
@@ -205,17 +218,21 @@ def test_micro_batches_do_not_change_the_data(tmp_path):
     assert one == pytest.approx(four, rel=1e-4)  # float32 sums in another order
 
 
-def test_a_finished_run_does_nothing_and_says_so(tmp_path):
-    run, made = tmp_path / "x", recipe(tmp_path)
-    first, _ = go(made, run)
+def test_a_finished_run_does_nothing_and_says_so(finished):
+    run = finished / "whole"
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
-    other = recipe(tmp_path, train={"optimizer.learning_rate": 0.5})  # that it never used
+    other = recipe(finished, train={"optimizer.learning_rate": 0.5})  # that it never used
     again, said = go(other, run, resume=True)
     assert "nothing to do: the run stands at step 8 of 8" in said
-    assert (again.steps, again.scores, again.best, again.interrupted) == (
+    scores = {
+        line["step"]: line["validation_loss"]
+        for line in read_metrics(run)
+        if "validation_loss" in line
+    }
+    assert (again.steps, again.scores["loss"], again.best, again.interrupted) == (
         8,
-        first.scores,
-        first.best,
+        scores[8],
+        min(scores.values()),
         None,
     )
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
@@ -248,12 +265,11 @@ def test_more_steps_are_allowed_and_go_on(tmp_path):
         ("train.optimizer", "kind", "muon"),
     ],
 )
-def test_another_model_data_or_tokenizer_is_refused_by_name(tmp_path, section, field, value):
-    run = tmp_path / "x"
-    go(recipe(tmp_path), run)
+def test_another_model_data_or_tokenizer_is_refused_by_name(finished, section, field, value):
+    run = finished / "whole"
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
     with pytest.raises(ConfigError, match=rf"{section}\.{field}="):
-        go(recipe(tmp_path, **{f"{section}.{field}": value}), run, resume=True)
+        go(recipe(finished, **{f"{section}.{field}": value}), run, resume=True)
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
 
 
@@ -346,7 +362,9 @@ def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, mon
     assert "bfloat16" not in said
 
 
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "kind", slow_but([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], signal.SIGINT)
+)
 def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind):
     """Also one that its loading processes get too."""
     made, run = recipe(tmp_path, train={"save.every": 100, "evaluate.every": 100}), tmp_path / "x"
@@ -503,10 +521,10 @@ def test_before_the_first_checkpoint_none_is_named(tmp_path, monkeypatch):
         go(recipe(tmp_path), tmp_path / "x")
 
 
-def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path, monkeypatch):
-    made, run = recipe(tmp_path), tmp_path / "x"
-    go(made, tmp_path / "whole")
-
+def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(
+    tmp_path, finished, monkeypatch
+):
+    made, run = recipe(finished), tmp_path / "x"
     real = saving.export
 
     def killed_at(step: int):
@@ -528,11 +546,11 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path
             go(made, run, resume=True)  # nothing is trained
         assert (run / "model.safetensors").read_bytes() == newest.read_bytes()
     for name in ("model.safetensors", "config.json", "generation_config.json"):
-        assert (run / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (run / name).read_bytes() == (finished / "whole" / name).read_bytes()
     card = (run / "README.md").read_text()
     assert card.replace(str(run), "R").replace("# x", "#") == (
-        tmp_path / "whole" / "README.md"
-    ).read_text().replace(str(tmp_path / "whole"), "R").replace("# whole", "#")
+        finished / "whole" / "README.md"
+    ).read_text().replace(str(finished / "whole"), "R").replace("# whole", "#")
 
 
 def test_the_model_in_the_run_folder_is_the_best_not_the_last(tmp_path, monkeypatch):
@@ -572,8 +590,8 @@ def test_words_have_no_newline_to_begin_a_sample_with(tmp_path):
     assert [line["step"] for line in read_metrics(tmp_path / "x") if "sample" in line] == [4, 8]
 
 
-def test_a_trainer_at_work_refuses_a_second_one(tmp_path, monkeypatch):
-    made, run = recipe(tmp_path), tmp_path / "x"
+def test_a_trainer_at_work_refuses_a_second_one(tmp_path, finished, monkeypatch):
+    made, run = recipe(finished), tmp_path / "x"
     real, refused = Trainer.advance, []
 
     def advance(self):
@@ -587,17 +605,15 @@ def test_a_trainer_at_work_refuses_a_second_one(tmp_path, monkeypatch):
     monkeypatch.setattr(Trainer, "advance", advance)
     go(made, run)
     assert "Another process is training" in refused[0]
-    go(made, tmp_path / "whole")
-    assert hashes(run) == hashes(tmp_path / "whole")
+    assert hashes(run) == hashes(finished / "whole")
 
 
-def test_torch_compile_is_used_for_training_alone(tmp_path, monkeypatch):
+def test_torch_compile_is_used_for_training_alone(tmp_path, finished, monkeypatch):
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or model)
-    go(recipe(tmp_path, train={"compile": True}), tmp_path / "x")
-    go(recipe(tmp_path), tmp_path / "y")
+    go(recipe(finished, train={"compile": True}), tmp_path / "x")
     assert len(compiled) == 1
-    assert hashes(tmp_path / "x") == hashes(tmp_path / "y")
+    assert hashes(tmp_path / "x") == hashes(finished / "whole")
 
 
 def test_a_full_disk_in_a_save_leaves_the_checkpoint_before(tmp_path, monkeypatch):
@@ -623,13 +639,11 @@ def test_a_full_disk_in_a_save_leaves_the_checkpoint_before(tmp_path, monkeypatc
     assert go(made, run, resume=True)[0].steps == 8
 
 
-def test_values_are_those_of_the_recipe(tmp_path):
+def test_values_are_those_of_the_recipe(finished):
     import yaml
 
-    made = recipe(tmp_path)
-    go(made, tmp_path / "x")
-    kept = yaml.safe_load((tmp_path / "x" / "recipe.yaml").read_text())
-    given = values(tmp_path)
+    kept = yaml.safe_load((finished / "whole" / "recipe.yaml").read_text())
+    given = values(finished)
     assert (kept["task"], kept["processor"]["input"]) == (given.pop("task"), "documents")
     fields = flat(kept)
     for name, value in flat(given).items():

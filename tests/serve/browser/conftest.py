@@ -237,12 +237,17 @@ def modules(visiting):
 
 @pytest.fixture
 def visiting_model(visiting_at, explored):
-    """Opens a page and a selection of the explorer of a family's tiny run, as a context."""
+    """Opens a page and a selection of the explorer of a family's tiny run, as a context; `answers`
+    hears what the server answers."""
 
     @contextlib.contextmanager
-    def visiting_of(family: str, at: str = "page=model", **options: Any) -> Iterator[Visit]:
+    def visiting_of(
+        family: str, at: str = "page=model", answers: Any = None, **options: Any
+    ) -> Iterator[Visit]:
         address = explored(family).address
         with visiting_at(address.partition("?")[0], **options) as visit:
+            if answers is not None:
+                visit.page.on("response", answers)
             visit.page.goto(f"{address}#{at}")
             visit.page.wait_for_selector("h1")
             visit.settled()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from every import slow_but
 from serve.browser.conftest import DESK
 from serve.browser.seeing import FAINT, FITTED, PAGES, faults, settled
 from serve.conftest import CAPABILITIES
@@ -33,7 +34,7 @@ MOST_TABS = 600
 
 @pytest.mark.parametrize(
     "family",
-    ["lm", "mixture", *(pytest.param(of, marks=pytest.mark.slow) for of in ("tag", "translate"))],
+    slow_but(["lm", "mixture", "tag", "translate"], "lm"),
 )
 def test_every_page_is_for_everybody(visiting_model, family):
     found = {}
@@ -58,13 +59,9 @@ def test_every_page_is_for_everybody(visiting_model, family):
 
 @pytest.mark.parametrize(
     "family",
-    [
-        *("translate", "image"),
-        *(
-            pytest.param(of, marks=pytest.mark.slow)
-            for of in ("tag", "masked", "classify", "audio", "depiction")
-        ),
-    ],
+    slow_but(
+        ["translate", "image", "tag", "masked", "classify", "audio", "depiction"], "translate"
+    ),
 )
 def test_the_other_families_pages_stand_too(visiting_model, family):
     found = {}

@@ -22,11 +22,9 @@ PATCH = quote(
 AT = "query=1&key=0&layer=1&head=1"
 QUICK = [
     ("model", "", "model"),
-    ("tokens", "", "look"),
     ("attention", "", "thumbnails"),
     ("head", AT, "row"),
     ("edit", f"input=the+cat&edits={PATCH}", "look"),
-    ("flow", "position=2", "ledger"),
     ("flow", f"against=2&edits={EDITS}", "lens"),
     ("explain", "method=integrated_gradients&baseline=mean", "attribute"),
     ("compare", f"layer=1&edits={EDITS}", "compare"),
@@ -34,10 +32,12 @@ QUICK = [
     ("export", "", "points"),
     ("next", "temperature=0.5&top_k=3", "next"),
 ]
+"""A page for each request of `compared`, of the lm."""
 CASES = [("lm", *case) for case in QUICK]
-CASES += [("translate", "head", f"{AT}&site=cross", "row")]
-CASES += [("image", "image", "query=1&layer=1", "row")]
-MORE = [("lm", "explain", "position=3", "attribute")]
+MORE = [("lm", "tokens", "", "look"), ("lm", "flow", "position=2", "ledger")]
+MORE += [("translate", "head", f"{AT}&site=cross", "row")]
+MORE += [("image", "image", "query=1&layer=1", "row")]
+MORE += [("lm", "explain", "position=3", "attribute")]
 MORE += [("lm", "explain", "method=gradient_attention", "attribute")]
 MORE += [("lm", "compare", "b=" + quote('{"input":"the dog"}'), "compare")]
 MORE += [("translate", "next", "", "next"), ("translate", "explain", "", "attribute")]
@@ -46,7 +46,9 @@ MORE += [("classify", "explain", "method=gradient_x_input", "attribute")]
 
 
 def test_every_page_is_compared():
-    assert {page for _, page, _, _ in CASES} == {id for id, page in PAGES.items() if page["python"]}
+    assert {page for _, page, _, _ in CASES + MORE} == {
+        id for id, page in PAGES.items() if page["python"]
+    }
 
 
 def value_of(code: str, names: dict) -> Any:
@@ -75,10 +77,7 @@ def test_the_code_of_a_page_gives_what_it_shows(
             answers.append(response)
 
     selection = "&".join(part for part in (f"page={page}", selected) if part)
-    with visiting_model(family, selection) as visit:
-        visit.page.on("response", heard)
-        visit.page.reload()
-        visit.settled()
+    with visiting_model(family, selection, heard) as visit:
         shown = ".inspector .code, .points-python, .card-python .code"
         code = visit.page.locator(shown).first.text_content()
         reply = reply_of(answers[-1].body())
