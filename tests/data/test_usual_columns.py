@@ -222,3 +222,45 @@ def test_two_columns_of_tags_are_named_and_a_file_without_any_is_refused(tmp_pat
     config = column_file(tmp_path / "y.conll", ("word", "who", "who"))
     with pytest.raises(DataError, match=r"y.conll has the values of tags \(1 such as 'w00', 2"):
         with_usual_columns(config, WORDS)
+
+
+def sentences(words: str, n: int) -> list[str]:
+    own = words.split()
+    return [" ".join(own[(i * k) % len(own)] for k in range(1, 6)) for i in range(n)]
+
+
+def table_file(path: Path, head: str | None, *columns: list[str]) -> DataConfig:
+    rows = [",".join(cells) for cells in zip(*columns, strict=True)]
+    path.write_text("\n".join([head] * (head is not None) + rows) + "\n")
+    return data_config({"train.path": str(path)})
+
+
+GERMAN = sentences("der Hund läuft schnell über die Straße und das Kind sieht ihn", 30)
+CLASSES = ["gut", "schlecht"] * 15
+NUMBERS = [*map(str, range(30))]
+UNNAMED = [
+    ("Satz,Klasse", (GERMAN, CLASSES), TEXT, ["Satz", None, "Klasse"]),
+    ("Klasse,Satz", (CLASSES, GERMAN), TEXT, ["Satz", None, "Klasse"]),
+    (None, (GERMAN, CLASSES), TEXT, ["text", None, "label"]),
+    (None, (CLASSES, GERMAN), TEXT, ["2", None, "1"]),
+    ("Deutsch,Andere Sprache", (GERMAN, GERMAN), PAIRS, ["Deutsch", "Andere Sprache"]),
+    (None, (GERMAN, GERMAN), PAIRS, ["source", "target"]),
+    (None, (CLASSES, NUMBERS), PAIRS, ["source", "target"]),  # words may be names: as written
+]
+
+
+@pytest.mark.parametrize(("head", "columns", "settings", "expected"), UNNAMED)
+def test_names_in_any_language_are_known_by_the_values(tmp_path, head, columns, settings, expected):
+    config = table_file(tmp_path / "t.csv", head, *columns)
+    found, _ = with_usual_columns(config, settings)
+    assert [getattr(found, name) for name in settings] == expected
+
+
+@pytest.mark.parametrize("head", ["id,Satz,Klasse,Kommentar", None])
+def test_more_columns_than_two_without_usual_names_are_a_question(tmp_path, head):
+    config = table_file(tmp_path / "t.csv", head, NUMBERS, GERMAN, CLASSES, ["x"] * 30)
+    told = r"4 columns .*2 '.*' with '.*set data.text_field and data.label_field to the names"
+    with pytest.raises(DataError, match=told):
+        with_usual_columns(config, TEXT)
+    named = config.model_copy(update={"text_field": "2", "label_field": "3"})
+    assert with_usual_columns(named, TEXT) == (named, None)

@@ -14,7 +14,12 @@ from itertools import islice, product
 from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import column_lines
-from glassformer.data.formats.delimited import cells_of, is_default, named_columns
+from glassformer.data.formats.delimited import (
+    cells_of,
+    is_default,
+    looks_like_header,
+    named_columns,
+)
 from glassformer.data.formats.lines import objects
 from glassformer.data.formats.parquet import table_columns
 from glassformer.data.sources import Source, resolve
@@ -53,6 +58,10 @@ USUAL: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
 """Settings that go together, and the columns that they usually name: the default ones first."""
 SAMPLE, FEW_ROWS = 1000, 6
 """Rows that are compared, and the fewest of them."""
+NAME_WORDS = 3
+"""Words in the name of a column, at most."""
+FIRST_TWO = ("text_field", "label_field", "source_field", "target_field")
+"""Settings that the first two columns are read by, unless they have other names."""
 RUNNING = ("text", "sentence")
 """Columns of running text, which is cut at spaces where words are read."""
 TRANSLATION = "translation"
@@ -105,7 +114,7 @@ def _named_columns(source: Source, settings: Sequence[str]) -> Fields:
     found = _fitting(_usual_fields(columns), columns, settings)
     if any(one.items() <= _DEFAULT.items() for one in found):
         return {}
-    return _only(found, source.path) or _class_first(source, settings)
+    return _only(found, source.path) or _by_values(source, settings)
 
 
 _DEFAULT = {
@@ -114,26 +123,60 @@ _DEFAULT = {
 """The default columns."""
 
 
-def _class_first(source: Source, settings: Sequence[str]) -> Fields:
-    """Return the columns of a table with classes before texts, as AG News is published:
-    few short values that repeat, before longer ones that hardly do; empty: another table."""
-    if not {"text_field", "label_field"} <= {*settings} or source.kind not in (
-        "csv",
-        "tsv",
-    ):
+def _by_values(source: Source, settings: Sequence[str]) -> Fields:
+    """Return the columns of a table without usual names; empty: the first two, without a header.
+
+    Classes before texts, as AG News is published, are few short values that repeat, before longer
+    ones that hardly do. Of two columns, the first row has the names if its cells are short and its
+    class is in no other row, or all other cells are longer. DataError: more columns.
+    """
+    wanted = [name for name in FIRST_TWO if name in settings]
+    if source.kind not in ("csv", "tsv") or len(wanted) != 2:
         return {}
-    rows = [cells for cells, _ in islice(cells_of(source), SAMPLE)]
+    rows = [[cell.strip() for cell in cells] for cells, _ in islice(cells_of(source), SAMPLE)]
     if len(rows) < FEW_ROWS or min(map(len, rows)) < 2:
         return {}
-    first, second = ([row[at].strip() for row in rows[1:]] for at in (0, 1))
-    repeats = len({*first}) <= len(first) / 3 and len({*second}) >= 2 * len({*first})
-    shorter = sum(map(len, first)) < sum(map(len, second)) / 2
-    if not (repeats and shorter):
+    first, one, other = rows[0], *zip(*(row[:2] for row in rows[1:]), strict=True)
+    classes = wanted[1] == "label_field"
+    if classes and _are_classes(one, other):
+        names = first if first[0] not in one else ["1", "2", "3"][: len(first)]
+        pair = {"pair_field": names[2]} if len(first) == 3 and "pair_field" in settings else {}
+        return {"text_field": names[1], "label_field": names[0], **pair}
+    if looks_like_header(first):
         return {}
-    named = rows[0][0].strip() not in first  # a header
-    names = [cell.strip() for cell in rows[0]] if named else ["1", "2", "3"][: len(rows[0])]
-    pair = {"pair_field": names[2]} if len(rows[0]) == 3 and "pair_field" in settings else {}
-    return {"text_field": names[1], "label_field": names[0], **pair}
+    if len(first) > 2:
+        raise _unknown_columns(source.path, rows, wanted)
+    longest = max(map(_words, first))
+    if classes:
+        named = first[1] not in other and _repeat(other) and longest <= NAME_WORDS
+    else:
+        named = longest <= NAME_WORDS < min(map(_words, one + other))
+    return dict(zip(wanted, first, strict=True)) if named else {}
+
+
+def _unknown_columns(path: str, rows: Sequence[list[str]], wanted: Sequence[str]) -> DataError:
+    """The error for a table of more columns than two, of which none has a usual name."""
+    columns = enumerate(zip(*rows[:2], strict=False), 1)
+    shown = ", ".join(f"{i} {name[:30]!r} with {value[:30]!r}" for i, (name, value) in columns)
+    settings = " and ".join(f"data.{name}" for name in wanted)
+    return DataError(
+        f"{path} has {len(rows[0])} columns and none of the usual names (the first two rows: "
+        f"{shown}); set {settings} to the names, or to numbers if the first row is an ordinary one"
+    )
+
+
+def _are_classes(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether a column has the classes of the texts in the other one."""
+    different = len({*other}) >= 2 * len({*one})
+    return _repeat(one) and different and sum(map(len, one)) < sum(map(len, other)) / 2
+
+
+def _repeat(cells: Sequence[str]) -> bool:
+    return len({*cells}) <= len(cells) / 3
+
+
+def _words(cell: str) -> int:
+    return len(cell.split())
 
 
 def input_fields(columns: Columns, settings: Sequence[str], where: str) -> Fields:
