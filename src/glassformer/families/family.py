@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import Values
 from glassformer.families.transforms import Transform, transform
 from glassformer.models.config import ModelConfig
 from glassformer.models.fields import LARGEST
@@ -33,8 +34,6 @@ ACTIVATIONS = {
     "tanh": "tanh",
 }
 """Functions by the names of config.json, and by ours."""
-Values = dict[str, Any]
-"""Keys of a config.json, or fields of ours, with their values."""
 
 
 @dataclass(frozen=True)

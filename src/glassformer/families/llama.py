@@ -3,7 +3,8 @@
 import math
 from dataclasses import replace
 
-from glassformer.families.family import TAGS, TEXT, VECTORS, Computed, Family, Head, Values
+from glassformer.core.files import Values
+from glassformer.families.family import TAGS, TEXT, VECTORS, Computed, Family, Head
 from glassformer.models.config import ModelConfig
 
 

@@ -1,7 +1,8 @@
 """T5 (Raffel et al. 2020), also 1.1 and mT5's form with gated feed-forward networks."""
 
+from glassformer.core.files import Values
 from glassformer.families.bart import BART
-from glassformer.families.family import ACTIVATIONS, Computed, Family, Head, Values, depths
+from glassformer.families.family import ACTIVATIONS, Computed, Family, Head, depths
 from glassformer.models.config import ModelConfig
 
 

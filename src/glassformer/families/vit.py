@@ -4,7 +4,8 @@ token is a register; DeiT without distillation is published as ViT."""
 import math
 from dataclasses import replace
 
-from glassformer.families.family import Computed, Family, Head, Values
+from glassformer.core.files import Values
+from glassformer.families.family import Computed, Family, Head
 from glassformer.models.config import ModelConfig
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.core.files import read_json
+from glassformer.core.files import Values, read_json
 from glassformer.families import FAMILIES
-from glassformer.families.family import Family, Head, Values
+from glassformer.families.family import Family, Head
 from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_values
 from glassformer.processors.config import VectorConfig

@@ -7,8 +7,7 @@ encoder-decoder counts the symbol that begins its target.
 from pathlib import Path
 
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.core.files import read_json
-from glassformer.families.family import Values
+from glassformer.core.files import Values, read_json
 from glassformer.models.config import ModelConfig
 from glassformer.runtime.config import SAMPLING, GenerateConfig
 from glassformer.runtime.prompts import check_settings

@@ -15,9 +15,8 @@ import torch
 
 from glassformer import __version__
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.core.files import read_json, write_json, write_text
+from glassformer.core.files import Values, read_json, write_json, write_text
 from glassformer.core.manifest import replacing_files
-from glassformer.families.family import Values
 from glassformer.interop.configuration import Published, read_published, with_pooling
 from glassformer.interop.generation import generation
 from glassformer.interop.weights import filled, tensors_of, with_first_tokens

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.core.files import write_json
+from glassformer.core.files import Values, write_json
 from glassformer.interop.onnx.graphs import (
     IDS,
     MASK,
@@ -104,7 +104,7 @@ def program(task: Task) -> str:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
     )
     processor, reader = task.processor, task.processor.reader
-    values: dict[str, Any] = {"kind": "image" if isinstance(reader, ImageReader) else "audio"}
+    values: Values = {"kind": "image" if isinstance(reader, ImageReader) else "audio"}
     if not isinstance(reader, ImageReader | AudioReader):
         tokenizer, values["kind"] = processor.tokenizer, "text"
         values["two_tokenizers"] = reader.tokenizer.fingerprint != tokenizer.fingerprint
@@ -114,7 +114,7 @@ def program(task: Task) -> str:
     )
 
 
-def _about(model: ModelConfig, task: Task) -> dict[str, Any]:
+def _about(model: ModelConfig, task: Task) -> Values:
     """What a program needs beside the graphs."""
     processor, reader = task.processor, task.processor.reader
     about = {
@@ -146,7 +146,7 @@ class Running:
                 "'glassformer[onnx]', or add --no-check."
             ) from None
         self.program, cpu = f"onnxruntime {onnxruntime.__version__}", ["CPUExecutionProvider"]
-        opened: dict[str, Any] = {
+        opened: Values = {
             file.stem: onnxruntime.InferenceSession(str(file), providers=cpu)
             for file in folder.glob("*.onnx")
         }

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.core.files import write_json
+from glassformer.core.files import Values, write_json
 from glassformer.families.fit import Fit, nearest
 from glassformer.interop.generation import generation_keys
 from glassformer.interop.parity import Parity, Plan, compared
@@ -30,7 +30,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 
 LIBRARY = "transformers"
-Classes = Callable[[ModelConfig], Mapping[str, dict[str, Any]]] | None
+Classes = Callable[[ModelConfig], Mapping[str, Values]] | None
 """Published classes that a program knows for a model, with the values of fields that it computes;
 None: all."""
 SHOWN = 6
@@ -86,7 +86,7 @@ def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
     tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
     known = ("bos", "eos", "unk", "pad", "mask", "cls", "sep")
     roles = {role: tokenizer.specials[role] for role in known if role in tokenizer.specials}
-    ids: dict[str, Any] = {f"{role}_token_id": index for role, index in roles.items()}
+    ids: Values = {f"{role}_token_id": index for role, index in roles.items()}
     if model.config.is_encoder_decoder:
         ids["decoder_start_token_id"] = task.processor.begin
     write_json(folder / "config.json", {**fit.keys, **ids})
@@ -196,7 +196,7 @@ def save_model(fit: Fit, model: Transformer, folder: Path) -> None:
     write_json(folder / "config.json", dict(fit.keys))
 
 
-def _preprocessing(reader: ImageReader) -> dict[str, Any]:
+def _preprocessing(reader: ImageReader) -> Values:
     config = reader.config
     height, width = config.dims
     crops = config.resize == "crop"
