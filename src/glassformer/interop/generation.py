@@ -78,8 +78,8 @@ def generation_keys(config: GenerateConfig) -> Values:
     if config.beams or config.temperature == 0:
         return values | {"do_sample": False}
     own["top_k"] = config.top_k or 0
-    chosen = {name: own[name] for name in sorted(SAMPLING) if own[name] is not None}
-    return values | {"do_sample": True} | chosen
+    settings = {name: own[name] for name in sorted(SAMPLING) if own[name] is not None}
+    return values | {"do_sample": True} | settings
 
 
 def _keys(folder: Path, keys: Values) -> Values:
@@ -91,8 +91,7 @@ def _fields(own: Values, searches: bool) -> Values:
     """The fields of keys that have a value; `searches`: an encoder-decoder."""
     names = [*_LIMITS, "max_new_tokens"]
     found: Values = {"length_ratio": None} if searches else {}
-    if "stop_strings" in own:
-        stop = own["stop_strings"]
+    if (stop := own.get("stop_strings")) is not None:
         found["stop"] = [stop] if isinstance(stop, str) else stop
     if (beams := own.get("num_beams", 1)) > 1:
         found |= {"beams": beams, "early_stopping": own.get("early_stopping", False)}

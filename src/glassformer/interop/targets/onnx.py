@@ -59,8 +59,8 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
 
     ConfigError: a model that has no graph, or onnxscript is not installed.
     """
-    if told := differences(model.config):
-        raise ConfigError(f"This model has no ONNX graph: {'; '.join(told)}; train without it.")
+    if lacking := differences(model.config):
+        raise ConfigError(f"This model has no ONNX graph: {'; '.join(lacking)}; train without it.")
     processor, reader, about = task.processor, task.processor.reader, _about(model.config, task)
     made = graphs(model, reader if isinstance(reader, ImageReader) else None)
     if isinstance(reader, AudioReader):
@@ -115,7 +115,7 @@ def program(task: Task) -> str:
 
 
 def _about(model: ModelConfig, task: Task) -> Values:
-    """What a program needs beside the graphs."""
+    """Return what a program needs beside the graphs."""
     processor, reader = task.processor, task.processor.reader
     about = {
         "task": task.recipe.task,
@@ -155,7 +155,7 @@ class Running:
         self._past = [one for one in self._model.get_inputs() if one.name.startswith("past_")]
 
     def outputs(self, batch: Batch) -> Tensor:
-        """The outputs of a batch of one, in the shape of `Output.logits`."""
+        """Return the outputs of a batch of one, in the shape of `Output.logits`."""
         found, *_ = _run(self._model, self._inputs(batch)).values()
         values = torch.from_numpy(found)
         return values if batch.at is None else values.flatten(0, 1)[batch.at]
@@ -167,8 +167,8 @@ class Running:
             logits, *present = _run(self._model, given).values()
             found.append(int(logits[0, -1].argmax()))
             length = given[MASK].shape[1] + 1
-            given |= dict(zip([one.name for one in self._past], present, strict=True))
-            given |= {IDS: np.array([found[-1:]]), MASK: np.ones((1, length), np.int64)}
+            given |= dict(zip((one.name for one in self._past), present, strict=True))
+            given[IDS], given[MASK] = np.array([found[-1:]]), np.ones((1, length), np.int64)
             given[TYPES] = np.zeros_like(given[IDS])
         return found
 
@@ -189,10 +189,10 @@ class Running:
 
 
 def _tokens(batch: Batch) -> Arrays:
-    ids, kinds = batch.elements.numpy(), batch.token_type_ids
-    own = np.zeros_like(ids) if kinds is None else kinds.numpy()
-    given = {IDS: ids, MASK: np.ones_like(ids), TYPES: own}
-    return {name: values.astype(np.int64) for name, values in given.items()}
+    ids, types = batch.elements, batch.token_type_ids
+    types = torch.zeros_like(ids) if types is None else types
+    inputs = {IDS: ids, MASK: torch.ones_like(ids), TYPES: types}
+    return {name: values.long().numpy() for name, values in inputs.items()}
 
 
 def _run(session: Any, given: Arrays) -> Arrays:
