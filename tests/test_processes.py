@@ -130,7 +130,8 @@ def refuse(error):
 
 
 def test_an_error_of_the_first_ends_the_others_with_its_code(monkeypatch):
-    monkeypatch.setattr(Processes, "gathered", lambda self, value: [[None, 2], value])
+    refusal = ["ConfigError", "no", 2]
+    monkeypatch.setattr(Processes, "gathered", lambda self, value: [[None, refusal], value])
     with pytest.raises(ElsewhereError) as caught:
         Processes(1, 2).from_first(lambda: refuse(AssertionError))
     assert caught.value.exit_code == 2

@@ -6,7 +6,7 @@ that computes (`layers`, `models`).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -35,7 +35,22 @@ def padded_rows(
 
 
 @dataclass(frozen=True)
-class Positions:
+class OnDevice:
+    """Values whose tensors are on one device."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return a copy on another device."""
+
+        def move(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(map(move, value))
+            return value.to(device) if isinstance(value, Tensor | OnDevice) else value
+
+        return replace(self, **{name: move(value) for name, value in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Positions(OnDevice):
     """Position, document and validity of the elements of a sequence.
 
     Masks read only this, never the index of a slot, so that padding on either side, packing, caches
@@ -61,12 +76,8 @@ class Positions:
         """Rows of the given lengths padded to the longest on the `right` or `left`; only real
         elements count."""
         width, count = max(lengths), torch.tensor(list(lengths))[:, None]
-        slot = torch.arange(width)[None]
-        position = slot.expand(len(lengths), -1) if side == "right" else slot - (width - count)
-        return cls(
-            position.clamp(min=0),
-            valid=(slot < count) if side == "right" else (slot >= width - count),
-        )
+        position = torch.arange(width) - (width - count) * (side == "left")
+        return cls(position.clamp(min=0), valid=(position >= 0) & (position < count))
 
     @classmethod
     def packed(cls, document: Int[Tensor, "B T"]) -> Self:
@@ -101,20 +112,20 @@ class Positions:
     def extended(self, new: "Positions") -> "Positions":
         """These positions with `new` ones appended."""
         rows, both = max(self.rows, new.rows), (self, new)
-        joined = lambda tensors: torch.cat([t.expand(rows, -1) for t in tensors], dim=1)
+        join = lambda tensors: torch.cat([t.expand(rows, -1) for t in tensors], dim=1)
         document = valid = None
         if not (self.document is None and new.document is None):
-            document = joined(
+            document = join(
                 torch.zeros_like(one.position) if one.document is None else one.document
                 for one in both
             )
         if not (self.valid is None and new.valid is None):
-            valid = joined(
+            valid = join(
                 torch.ones_like(one.position, dtype=torch.bool) if one.valid is None else one.valid
                 for one in both
             )
         follows = self.start is not None and new.start == self.start + self.length
-        position = joined(one.position for one in both)
+        position = join(one.position for one in both)
         return Positions(position, document, valid, self.start if follows else None)
 
     def after(self, n: int) -> "Positions":
@@ -128,7 +139,7 @@ class Positions:
         return Positions(first, document, start=0).extended(moved)
 
     def mapped(self, change: Callable[[Tensor], Tensor], start: int | None = None) -> "Positions":
-        """These positions after the same change of each tensor, beginning at `start` if known."""
+        """Return these positions with `change` of each tensor; they begin at `start` if known."""
         optional = lambda t: None if t is None else change(t)
         return Positions(
             change(self.position), optional(self.document), optional(self.valid), start
@@ -155,13 +166,9 @@ class Positions:
             position, None if self.document is None else at_last(self.document).expand(-1, length)
         )
 
-    def to(self, device: torch.device | str) -> "Positions":
-        """The same positions on another device."""
-        return self.mapped(lambda t: t.to(device), self.start)
-
 
 @dataclass(frozen=True)
-class Part:
+class Part(OnDevice):
     """Vectors in place of tokens: the patches of all images, or of all audio clips, of a batch."""
 
     name: str
@@ -180,13 +187,9 @@ class Part:
         at = self.at.div(length, rounding_mode="floor") * len(slots) + new
         return Part(self.name, at[new >= 0], self.values[new >= 0], self.index[new >= 0])
 
-    def to(self, device: torch.device | str) -> "Part":
-        """The same part on another device."""
-        return Part(self.name, self.at.to(device), self.values.to(device), self.index.to(device))
-
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(OnDevice):
     """One batch: token ids or flattened patches of width P, and targets (ids or IGNORE).
 
     `positions` None: 0, 1, 2, ..., no padding. `source`: the encoder's input of an encoder-decoder.
@@ -228,35 +231,16 @@ class Batch:
     def n_elements(self) -> int:
         """Number of elements for throughput: the targets if every element has one, else all real
         elements."""
-        valid = None if self.positions is None else self.positions.valid
-        if self._each_has_a_target(valid):
-            return self.n_targets
+        targets, valid = self.targets, self.positions and self.positions.valid
+        if targets is not None and targets.shape == self.elements.shape:
+            # those of sequences may have this shape, but not IGNORE at all padding
+            plain = not targets.is_floating_point()
+            if plain and (valid is None or (targets.masked_select(~valid) == IGNORE).all()):
+                return self.n_targets
         return self.elements.shape[:2].numel() if valid is None else int(valid.sum())
-
-    def _each_has_a_target(self, valid: Bool[Tensor, "#B T"] | None) -> bool:
-        """True if targets belong to elements: those of sequences may have the same shape, but not
-        IGNORE at all padding."""
-        targets = self.targets
-        if targets is None or targets.shape != self.elements.shape or targets.is_floating_point():
-            return False
-        return valid is None or bool((targets.masked_select(~valid) == IGNORE).all())
 
     def where(self) -> Positions:
         """The positions or their default."""
         return self.positions or Positions.arange(
             self.elements.shape[1], device=self.elements.device
-        )
-
-    def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on another device."""
-        move = lambda t: None if t is None else t.to(device)
-        return replace(
-            self,
-            elements=self.elements.to(device),
-            positions=move(self.positions),
-            targets=move(self.targets),
-            token_type_ids=move(self.token_type_ids),
-            source=move(self.source),
-            at=move(self.at),
-            parts=tuple(part.to(device) for part in self.parts),
         )

@@ -45,22 +45,8 @@ def is_there(device: torch.device) -> bool:
             return False
 
 
-def best() -> torch.device:
-    """A GPU if there is one, else the CPU."""
-    kinds = map(torch.device, ("cuda", "mps", "cpu"))
-    return next(filter(is_there, kinds))
-
-
-def wait(device: torch.device) -> None:
-    """Wait until a device has computed what it was given; a CPU always has."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elif device.type == "mps":
-        torch.mps.synchronize()
-
-
 def generator(device: torch.device) -> torch.Generator:
-    """The generator from which torch draws on a device."""
+    """Return the generator from which torch draws on a device."""
     match device.type:
         case "cuda":
             torch.cuda.init()  # which makes the generators
@@ -158,7 +144,7 @@ def environment(machine: Machine) -> str:
 def find_device(device: str) -> torch.device:
     """Return a device by name; `auto` is a GPU if there is one, anything else must exist."""
     if device == "auto":
-        return best()
+        return next(filter(is_there, map(torch.device, ("cuda", "mps", "cpu"))))
     try:
         chosen = torch.device(device)
     except RuntimeError:
@@ -181,13 +167,14 @@ def measured_peak(device: torch.device, dtype: torch.dtype, threads: int) -> flo
     size = 512 if device.type == "cpu" else 4096
     random = torch.Generator(device).manual_seed(0)  # not that of the caller
     a, b = (torch.randn(size, size, device=device, generator=random).to(dtype) for _ in range(2))
+    wait = lambda: device.type == "cpu" or torch.accelerator.synchronize(device)
     least, end = float("inf"), time.perf_counter() + 0.04
     torch.mm(a, b)
     while True:
-        wait(device)
+        wait()
         begin = time.perf_counter()
         torch.mm(a, b)
-        wait(device)
+        wait()
         least = min(least, time.perf_counter() - begin)
         if time.perf_counter() > end:
             return 2 * size**3 / least

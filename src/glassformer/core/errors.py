@@ -15,7 +15,7 @@ class GlassformerError(Exception):
 
 
 class ConfigError(GlassformerError):
-    """What the user asked for cannot be (a bad key, value or combination); exits with code 2."""
+    """A request that cannot be met (a bad key, value or combination); exits with code 2."""
 
     exit_code = 2
 
@@ -33,7 +33,7 @@ class TrainingError(GlassformerError):
 
 
 class ElsewhereError(GlassformerError):
-    """Another process of the run stopped with this exit code, and tells why."""
+    """Another process of the run stopped with this exit code, and reports why."""
 
     def __init__(self, exit_code: int):
         super().__init__("Another process of this run stopped; see its own message.")
@@ -71,7 +71,6 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """The tail of an error sentence for a misspelt `name`: the closest known names, or all of
     them."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
-    if close:
-        return f"did you mean {' or '.join(repr(match) for match in close)}?"
+    if close := difflib.get_close_matches(name, names, n=2):
+        return f"did you mean {' or '.join(map(repr, close))}?"
     return f"known are {', '.join(names)}"

@@ -14,6 +14,8 @@ from typing import Any
 
 from glassformer.core.errors import CheckpointError, DataError
 
+Values = dict[str, Any]
+"""The object of a JSON file."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WINDOWS = os.name == "nt"
 NO_SYNC = (errno.EINVAL, errno.EBADF, errno.EACCES, errno.ENOTSUP)

@@ -4,19 +4,18 @@ given."""
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import UnionType
-from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from glassformer.core.errors import ConfigError, suggest
 
+Positive = Annotated[int, Field(ge=1)]
+NonNegative = Annotated[int, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Size = Annotated[float, Field(gt=0)]
+"""A number above 0."""
 LARGEST = 1 << 63
 MOST_SHOWN = 200
 """Characters of a value in an error."""

@@ -1,59 +1,33 @@
-"""A family of published models as one table: its configuration, its tensors, its heads.
+"""A family of published models as one table of a TOML file: its configuration, tensors and heads.
 
+    like       "llama"                               what a table does not say is as in this one
+    class      "Bert"                                names of classes begin so; `heads` has the rest
     fields     d_model       hidden_size             of ModelConfig and of config.json, both ways
     tensors    decoder.norm  ln_f                    a module here and there; weight and bias follow
                ...q_proj     ...c_attn  transposed 1/3        and how their tensor becomes ours
 
-`#` stands for the number of a block. Names in `tensors`, and those of a head that begin with a
-dot, are those behind the family's `prefix`, which only a model with a head has.
+`#` is the number of a block. Names in `tensors`, and those of a head that begin with a dot, follow
+the family's `prefix`, which only a model with a head has.
 """
 
+import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import Values
+from glassformer.families.computed import ACTIVATIONS, COMPUTED, Computed
 from glassformer.families.transforms import Transform, transform
 from glassformer.models.config import ModelConfig
 from glassformer.models.fields import LARGEST
-
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-    "tanh": "tanh",
-}
-"""Functions by the names of config.json, and by ours."""
-Values = dict[str, Any]
-"""Keys of a config.json, or fields of ours, with their values."""
-
-
-@dataclass(frozen=True)
-class Computed:
-    """Fields that follow from several keys of config.json, and the keys that follow from them."""
-
-    read: Callable[[Values], Values]
-    write: Callable[[ModelConfig], Values]
-
-
-def depths(encoder: str, decoder: str) -> Computed:
-    """The numbers of blocks by their keys; null for a decoder means the encoder's number."""
-
-    def read(keys: Values) -> Values:
-        n, own = keys[encoder], keys[decoder]
-        own = n if own is None else own
-        return {"n_layers": own, "n_encoder_layers": None if n == own else n}
-
-    return Computed(read, lambda model: {encoder: model.depth("encoder"), decoder: model.n_layers})
 
 
 @dataclass(frozen=True)
@@ -75,18 +49,6 @@ class Head:
     """Fields of the recipe's section `processor`."""
 
 
-TEXT = Head("text-generation", "documents", {"head": "lm"}, "head  lm_head")
-VECTORS = Head("feature-extraction", "text", {"head": "none", "pool": "last"})
-TAGS = Head(
-    "token-classification",
-    "words",
-    {"head": "tag"},
-    "head.proj  classifier",
-    processor={"tag_piece": "first"},
-)
-"""Tags were learned on the first piece of a word."""
-
-
 @dataclass(frozen=True)
 class Row:
     """One line of a table: a module here and there, and how a tensor of theirs becomes ours."""
@@ -95,7 +57,7 @@ class Row:
     theirs: str
     how: Transform
     prefixed: bool = True
-    """Whether their name stands behind the prefix."""
+    """Whether their name follows the prefix."""
 
     def source(self, name: str, model: ModelConfig) -> str | None:
         """Their name of a parameter of ours, without the prefix; None: the line is of another."""
@@ -148,14 +110,14 @@ class Family:
         default_factory=lambda: {"activation": ACTIVATIONS}
     )
     """Values of fields by their names in config.json; of several, the first is written."""
-    computed: tuple[Computed, ...] = ()
+    computed: Sequence[Computed] = ()
     defaults: Values = field(default_factory=dict)
     """Keys that a config.json may leave out."""
-    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Keys whose other values change the formula, with those that are known here."""
     at_least: Mapping[str, int] = field(default_factory=dict)
     """Fields that a model which is exported needs as much of."""
-    alike: tuple[tuple[str, str], ...] = ()
+    alike: Sequence[tuple[str, str]] = ()
     """Pairs of keys that must have equal values."""
     tied: Mapping[str, str] = field(default_factory=dict)
     """Second names of tensors, and the first."""
@@ -272,6 +234,28 @@ def _classes(head: Head, keys: Values) -> Values:
         "n_classes": len(named),
         "multi_label": kind == "multi_label_classification",
     }
+
+
+def read_families(*names: str) -> dict[str, Family]:
+    """The families of TOML files of this folder, by their `model_type`."""
+    tables: dict[str, Values] = {}
+    for name in names:
+        text = Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
+        for kind, table in tomllib.loads(text).items():
+            tables[kind] = tables.get(table.pop("like", ""), {}) | table
+    return {kind: _family(kind, **table) for kind, table in tables.items()}
+
+
+def _family(kind: str, heads: Values, computed: Sequence[str] = (), **table: Any) -> Family:
+    name = table.pop("class")
+    for keys in ("defaults", "only"):  # TOML has no null
+        table[keys] = json.loads(json.dumps(table.get(keys, {})).replace('"null"', "null"))
+    return Family(
+        kind,
+        heads={f"{name}{rest}": Head(**head) for rest, head in heads.items()},
+        computed=[COMPUTED[one] for one in computed],
+        **table,
+    )
 
 
 def rows_of(table: str, absolute: bool = False) -> tuple[Row, ...]:

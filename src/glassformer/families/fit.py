@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import Values
 from glassformer.families import FAMILIES
-from glassformer.families.family import Family, Head, Values
+from glassformer.families.family import Family, Head
 from glassformer.models.config import ModelConfig
 
 ROTARY = ("rotary_base", "rotary_factor", "rotary_wavelengths")

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from glassformer.core.record import Record
+from glassformer.core.record import Fraction, Record, Size
 
 LORA = ("rank", "alpha", "dropout", "targets")
 """The fields of adapters."""
@@ -17,13 +17,13 @@ class FinetuneConfig(Record):
 
     method: Literal["full", "lora", "frozen"] = "full"
     """full: every weight; lora: adapters and the head; frozen: only the head."""
-    rank: int = Field(default=8, ge=1, le=1 << 16)
+    rank: int = Field(8, ge=1, le=1 << 16)
     """lora: rows of A, columns of B, of each adapter."""
-    alpha: float = Field(default=16.0, gt=0)
+    alpha: Size = 16.0
     """lora: an adapter adds alpha/rank times B A to a weight."""
-    dropout: float = Field(default=0.0, ge=0, lt=1)
+    dropout: Fraction = 0.0
     """lora: dropout on the input of adapters."""
-    targets: list[str] = Field(default=["q_proj", "v_proj"], min_length=1)
+    targets: list[str] = Field(["q_proj", "v_proj"], min_length=1)
     """lora: names of the linear maps that get an adapter (q_proj, k_proj, v_proj, out_proj,
     up_proj, gate_proj, down_proj), patterns of their paths, or all: those of the blocks."""
     quantize: Literal["none", "int8"] = "none"

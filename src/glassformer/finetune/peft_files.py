@@ -20,7 +20,7 @@ from torch import Tensor
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, write_json
-from glassformer.core.record import Record
+from glassformer.core.record import Fraction, Record, Size
 from glassformer.finetune.adapters import substitute
 from glassformer.finetune.published_names import Adapter, Adapters, classes_of, read, write
 from glassformer.layers.linear.linear import Linear
@@ -31,7 +31,6 @@ from glassformer.models.weights import load_tensors, save_tensors
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 FACTOR = re.compile(r"(.+)\.lora_([AB])\.weight")
-Alpha = Annotated[float, Field(gt=0)]
 UNKNOWN = (
     *("use_dora", "lora_bias", "use_qalora"),
     *("layer_replication", "trainable_token_indices", "target_parameters"),
@@ -45,9 +44,9 @@ class PeftConfig(Record):
     section = CONFIG
 
     peft_type: Literal["LORA"]
-    lora_alpha: float = Field(gt=0)
-    lora_dropout: float = Field(0.0, ge=0, lt=1)
-    alpha_pattern: dict[Annotated[str, Field(pattern=r"^\w+(\.\w+)*$")], Alpha] = Field({})
+    lora_alpha: Size
+    lora_dropout: Fraction = 0.0
+    alpha_pattern: dict[Annotated[str, Field(pattern=r"^\w+(\.\w+)*$")], Size] = Field({})
     """Of modules by their names, which peft takes as expressions."""
     use_rslora: bool = False
     bias: Literal["none"] = "none"

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.core.files import read_json
+from glassformer.core.files import Values, read_json
 from glassformer.families import FAMILIES
-from glassformer.families.family import Family, Head, Values
+from glassformer.families.family import Family, Head
 from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_values
 from glassformer.processors.config import VectorConfig
@@ -88,7 +88,7 @@ def read_published(folder: Path, keys: Values) -> Published:
         raise CheckpointError(f"{path} describes no model of glassformer: {error}") from None
     except KeyError as error:
         raise CheckpointError(f"{path} lacks the key {error}; restore it.") from None
-    except (ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
         raise CheckpointError(
             f"{path} describes a model that is not known: {str(error)[:200]}."
         ) from None
@@ -97,13 +97,14 @@ def read_published(folder: Path, keys: Values) -> Published:
 
 def _check(family: Family, keys: Values, path: Path) -> None:
     """Raise CheckpointError for weights of few bits, and for keys that change the formula."""
-    found = [f"{file} is there" for name in QUANTIZED if (file := path.parent / name).is_file()]
+    files = (path.parent / name for name in QUANTIZED)
+    found = next((f"{file} is there" for file in files if file.is_file()), None)
     if isinstance(own := keys.get("quantization_config"), Mapping):
-        found = [f"{path} has a quantization_config (quant_method={own.get('quant_method')!r})"]
+        found = f"{path} has a quantization_config (quant_method={own.get('quant_method')!r})"
     if found:
         raise CheckpointError(
-            f"{found[0]}: the weights are of few bits and not read; take the model in 16 or 32 "
-            "bits, and use --quantize here."
+            f"{found}: the weights are of few bits and not read; take the model in 16 or 32 bits, "
+            "and use --quantize here."
         )
     for key, known in family.only.items():
         if key in keys and keys[key] not in known:
@@ -146,7 +147,7 @@ def with_pooling(of: Published) -> Published:
         raise CheckpointError(
             f"{path} describes no embedding that is known here: {str(error)[:200]}."
         ) from None
-    processor = {**of.head.processor, "vectors": vectors}
+    processor = of.head.processor | {"vectors": vectors}
     head = replace(of.head, tensors="", unused=r"pooler\..*", without={}, processor=processor)
     fields = {"head": "pool", "pool": pool, "pooler": False}
     return replace(of, head=head, model=of.model.model_copy(update=fields))
@@ -161,12 +162,11 @@ def _vectors(of: Published, normalizes: bool) -> Values:
         own = _settings(of.folder / "tokenizer_config.json").get("model_max_length", longest)
     if isinstance(own, bool) or not isinstance(own, int | float) or own < 1:
         raise ValueError(f"max_seq_length={own!r:.50} is no number of tokens")
-    given = prompts.get("prompts") or {}
     values = {
         "max_length": int(min(own, longest)),
         "lowercase": limits.get("do_lower_case") or False,
         "normalize": normalizes,
-        "prompts": {name: text or "" for name, text in given.items()},
+        "prompts": {name: text or "" for name, text in (prompts.get("prompts") or {}).items()},
         "prompt": prompts.get("default_prompt_name"),
     }
     return VectorConfig.parse(values).model_dump(mode="json")
@@ -193,17 +193,17 @@ def _pool(chosen: Values) -> str:
 def check_no_pickle(folder: Path) -> None:
     """CheckpointError: the weights of a folder are in a pickle."""
     found = (path for kind in PICKLES for path in folder.glob(kind))
-    pickles = sorted(path.name for path in found if path.suffix != ".bin" or _is_pickle(path))
-    if pickles:
+    if pickle := min((path.name for path in found if _is_pickle(path)), default=None):
         raise CheckpointError(
-            f"{folder} has its weights in {pickles[0]}, which may run code when it is opened; "
-            f"convert it to model.safetensors where you trust it, or take the model's safetensors "
+            f"{folder} has its weights in {pickle}, which may run code when it is opened; "
+            "convert it to model.safetensors where you trust it, or take the model's safetensors "
             "(docs/published-models.md shows how, also for nanoGPT)."
         )
 
 
 def _is_pickle(path: Path) -> bool:
-    """Return whether a .bin file may be one of torch; those of CTranslate2 hold numbers only."""
+    """Return whether a file may be one of torch; a .bin of CTranslate2 holds numbers only."""
+    if path.suffix != ".bin" or path.name.startswith("pytorch_model"):
+        return True
     with path.open("rb") as file:
-        head = file.read(2)
-    return path.name.startswith("pytorch_model") or head == b"PK" or head[:1] == b"\x80"
+        return file.read(2).startswith((b"PK", b"\x80"))

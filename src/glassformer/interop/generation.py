@@ -7,8 +7,7 @@ encoder-decoder counts the symbol that begins its target.
 from pathlib import Path
 
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.core.files import read_json
-from glassformer.families.family import Values
+from glassformer.core.files import Values, read_json
 from glassformer.models.config import ModelConfig
 from glassformer.runtime.config import SAMPLING, GenerateConfig
 from glassformer.runtime.prompts import check_settings
@@ -79,8 +78,8 @@ def generation_keys(config: GenerateConfig) -> Values:
     if config.beams or config.temperature == 0:
         return values | {"do_sample": False}
     own["top_k"] = config.top_k or 0
-    chosen = {name: own[name] for name in sorted(SAMPLING) if own[name] is not None}
-    return values | {"do_sample": True} | chosen
+    settings = {name: own[name] for name in sorted(SAMPLING) if own[name] is not None}
+    return values | {"do_sample": True} | settings
 
 
 def _keys(folder: Path, keys: Values) -> Values:
@@ -92,8 +91,7 @@ def _fields(own: Values, searches: bool) -> Values:
     """The fields of keys that have a value; `searches`: an encoder-decoder."""
     names = [*_LIMITS, "max_new_tokens"]
     found: Values = {"length_ratio": None} if searches else {}
-    if "stop_strings" in own:
-        stop = own["stop_strings"]
+    if (stop := own.get("stop_strings")) is not None:
         found["stop"] = [stop] if isinstance(stop, str) else stop
     if (beams := own.get("num_beams", 1)) > 1:
         found |= {"beams": beams, "early_stopping": own.get("early_stopping", False)}

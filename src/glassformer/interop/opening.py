@@ -15,9 +15,8 @@ import torch
 
 from glassformer import __version__
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.core.files import read_json, write_json, write_text
+from glassformer.core.files import Values, read_json, write_json, write_text
 from glassformer.core.manifest import replacing_files
-from glassformer.families.family import Values
 from glassformer.interop.configuration import Published, read_published, with_pooling
 from glassformer.interop.generation import generation
 from glassformer.interop.weights import filled, tensors_of, with_first_tokens
@@ -159,11 +158,11 @@ def _fields(own: Values, model: ModelConfig) -> Values:
 def _resize(own: Values, size: list[int]) -> Values:
     """Return the fields of resizing to the model's size: `stretch`, or `crop` where the shorter
     side is resized; ValueError: they would be of another size."""
-    given = own.get("size", size)
-    shorter = given.get("shortest_edge") if isinstance(given, dict) else None
+    resized = own.get("size", size)
+    shorter = resized.get("shortest_edge") if isinstance(resized, dict) else None
     crops = own.get("do_center_crop", shorter is not None)
     cut = _sides(own.get("crop_size", size)) if crops else size
-    sides = size if shorter else _sides(given)
+    sides = size if shorter else _sides(resized)
     if cut != size or (sides != size and not crops):
         raise ValueError(
             f"images of {cut[0]} x {cut[1]} of {sides[0]} x {sides[1]}; the model's own size, "
@@ -174,8 +173,6 @@ def _resize(own: Values, size: list[int]) -> Values:
     return {"resize": "stretch", "resize_to": None if sides == size else sides}
 
 
-def _sides(given: Any) -> list[int]:
+def _sides(size: Any) -> list[int]:
     """Height and width of a size, which may be one number."""
-    if isinstance(given, dict):
-        return [given["height"], given["width"]]
-    return [*pair(given)]
+    return [size["height"], size["width"]] if isinstance(size, dict) else [*pair(size)]

@@ -63,15 +63,11 @@ class Parity:
         return self.difference <= bound and self.gap <= 2 * bound
 
     def __str__(self) -> str:
-        text = (
+        tokens = f"{self.same_tokens:,} of {self.tokens:,} tokens generated greedily are equal"
+        return (
             f"{self.outputs:,} outputs of {self.inputs} inputs in {self.target}: largest "
             f"difference {self.difference:.1e} (of outputs up to {self.scale:.1f}), the likeliest "
-            f"is the same in {self.same:.2%}"
-        )
-        if not self.tokens:
-            return text
-        return (
-            f"{text}; {self.same_tokens:,} of {self.tokens:,} tokens generated greedily are equal"
+            f"is the same in {self.same:.2%}{f'; {tokens}' if self.tokens else ''}"
         )
 
 
@@ -85,8 +81,8 @@ def compared(
     """Compare a model with its target on example inputs of its task.
 
     outputs: A batch of one to the outputs in the target, in the shape of `Output.logits`.
-    continued: A batch of one and a number to so many tokens that the target generates greedily
-    after it; asked only of models that predict the next token.
+    continued: A batch of one and a number to the tokens that the target generates greedily after
+    it, at most this number; called only for models that predict the next token.
 
     ConfigError: no example input fits into the model.
     """
@@ -97,7 +93,7 @@ def compared(
         room = model.config.max_length - batch.elements.shape[1]
         if model.config.predicts_next and room > 0:
             own = _greedy(model, batch, min(TOKENS, room), task)
-            theirs = [int(token) for token in continued(batch, len(own))] if own else []
+            theirs = [*map(int, continued(batch, len(own)))] if own else []
             same = common(own, theirs)
             tokens, same_tokens = tokens + len(own), same_tokens + same
             if same < len(own):
@@ -139,7 +135,7 @@ def _greedy(model: Transformer, batch: Batch, n: int, task: Task) -> list[int]:
     """The n likeliest next tokens, one after another, with the cache; fewer before a symbol that
     ends a text, after which a target may continue in other ways."""
     template, specials = task.processor.template, task.processor.tokenizer.specials
-    ends = [i for role, i in specials.items() if role == "eos"]
+    ends = [specials["eos"]] if "eos" in specials else []
     ends = ends if template is None else sorted(template.ends)
     config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": n})
     sources = batch.source and split_rows(batch.source)
@@ -151,6 +147,6 @@ def _gap(model: Transformer, batch: Batch, own: Sequence[int], theirs: Sequence[
     """Return how far the target's next token lies below the largest logit after common tokens."""
     if not theirs:
         return float("inf")
-    text = torch.cat([batch.elements, torch.tensor([own], dtype=batch.elements.dtype)], 1)
+    text = torch.cat([batch.elements, batch.elements.new_tensor([own])], 1)
     logits = _logits(model, Batch(text, source=batch.source))[0, -1]
     return (logits.max() - logits[theirs[0]]).item()

@@ -5,15 +5,16 @@ model.safetensors                  or  model-00001-of-00002.safetensors  model-0
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.core.errors import CheckpointError
+from glassformer.core.files import Values
 from glassformer.families.family import Stored, rows_of
 from glassformer.interop.configuration import Published, check_no_pickle
 from glassformer.models.config import ModelConfig
@@ -27,7 +28,7 @@ from glassformer.models.weights import (
 )
 
 Shapes = Mapping[str, tuple[int, ...]]
-"""Of parameters, by their names."""
+"""Of tensors, by their names."""
 FILE, SHARD = "model.safetensors", re.compile(r"model-\d+-of-(\d+)\.safetensors")
 COMPILED = "_orig_mod."
 """Before the names of a model that was saved compiled."""
@@ -42,13 +43,25 @@ class Tensors:
     folder: Path
     places: Mapping[str, tuple[Path, str]]
     """The file of each tensor, and its name there."""
-    shapes: Mapping[str, tuple[int, ...]]
+    shapes: Shapes
     _load: Callable[[Path], dict[str, Tensor]] = field(default_factory=lambda: cache(load_tensors))
 
     def read(self, name: str) -> Tensor:
         """A tensor, mapped from its file."""
         file, own = self.places[name]
         return self._load(file)[own]
+
+    def numbers(self, name: str, dtype: torch.dtype) -> Tensor:
+        """A copy of a tensor (its file may be replaced later); CheckpointError: no numbers."""
+        raw = self.read(name)
+        if not raw.dtype.is_floating_point:
+            raise CheckpointError(f"{self.folder}: {name} holds {raw.dtype}, not numbers.")
+        own = raw.to(dtype, copy=True)
+        if not torch.stack(own.aminmax()).isfinite().all():
+            raise CheckpointError(
+                f"{self.folder}: {name} holds values that are not finite; download it again."
+            )
+        return own
 
     def equal(self, name: str, other: str) -> bool:
         """Whether two tensors have the same numbers."""
@@ -78,8 +91,11 @@ def _files(folder: Path) -> list[Path]:
     """Return the files of weights; CheckpointError: there is none, or one of several is missing."""
     if (folder / FILE).is_file():
         return [folder / FILE]
-    names = {path: SHARD.fullmatch(path.name) for path in sorted(folder.iterdir())}
-    shards = {path: int(found[1]) for path, found in names.items() if found}
+    shards = {
+        path: int(found[1])
+        for path in sorted(folder.iterdir())
+        if (found := SHARD.fullmatch(path.name))
+    }
     if not shards:
         check_no_pickle(folder)
         raise CheckpointError(f"{folder} holds no {FILE}; give the folder of a model.")
@@ -122,8 +138,12 @@ def filled(
         _check_source(of.model, theirs, stored, shapes, tensors)
     _check_rest(of, tensors, sources.keys())
     for theirs, stored in sources.items():
-        for name, value in _values(of.model, theirs, stored, shapes, tensors, dtype).items():
-            _set(model, name, value.to(device))
+        values = {name: torch.zeros(shapes[name], dtype=dtype) for name in stored.ours}
+        if theirs in tensors.shapes:
+            own = tensors.numbers(theirs, dtype)
+            values = stored.read(own, shapes[stored.ours[0]], of.model)
+        for name, value in values.items():
+            _set(model, name, value.contiguous().to(device))
     model.tie()
     return model.eval()
 
@@ -139,11 +159,11 @@ def with_first_tokens(model: Transformer, count: int) -> Transformer:
 
 
 def as_stored(of: Published, tensors: Tensors) -> Published:
-    """Without what the file lacks (a pooler), and with a head of its own where the file has another
-    matrix than the embedding: transformers reads it so, whatever config.json says."""
-    changed: dict[str, Any] = {}
-    for name, fields in of.head.without.items():
-        changed |= {} if name in tensors.shapes else fields
+    """Leave out what the file lacks (a pooler), and untie a head for which it has another matrix
+    than the embedding, as transformers does against config.json."""
+    changed: Values = {}
+    for name in of.head.without.keys() - tensors.shapes.keys():
+        changed |= of.head.without[name]
     heads = {row.theirs for row in rows_of(of.head.tensors)}
     for name, first in of.family.tied.items() if of.model.tied else ():
         first = _name_in_file(of, first, tensors)
@@ -172,13 +192,12 @@ def _check_source(
             f"{tensors.folder} lacks the tensor {theirs}, from which {name} is taken; it "
             "is of another model than its config.json says."
         )
-    try:
+    found: dict[str, Tensor] = {}
+    with suppress(RuntimeError, IndexError, TypeError, ValueError):
         own = torch.empty(tensors.shapes[theirs], device="meta")
-        found = {name: one.shape for name, one in stored.read(own, shapes[name], model).items()}
-    except (RuntimeError, IndexError, TypeError, ValueError):
-        found = {}
+        found = stored.read(own, shapes[name], model)
     for name in stored.ours:
-        if found.get(name) != shapes[name]:
+        if name not in found or found[name].shape != shapes[name]:
             raise CheckpointError(
                 f"{tensors.folder}: {theirs} has shape {tensors.shapes[theirs]}, from which {name} "
                 f"of shape {shapes[name]} cannot be taken; it is of another model than its "
@@ -201,29 +220,6 @@ def _check_rest(of: Published, tensors: Tensors, used: Collection[str]) -> None:
             f"{of.family.model_type} do not have here beside the others; it would be lost. Another "
             "class may have it: see `architectures` of config.json."
         )
-
-
-def _values(
-    model: ModelConfig,
-    theirs: str,
-    stored: Stored,
-    shapes: Shapes,
-    tensors: Tensors,
-    dtype: torch.dtype,
-) -> dict[str, Tensor]:
-    """Read the parameters of a tensor; one that the file lacks is 0."""
-    if theirs not in tensors.shapes:
-        return {name: torch.zeros(shapes[name], dtype=dtype) for name in stored.ours}
-    raw = tensors.read(theirs)
-    if not raw.dtype.is_floating_point:
-        raise CheckpointError(f"{tensors.folder}: {theirs} holds {raw.dtype}, not numbers.")
-    own = raw.to(dtype, copy=True)  # mapped from a file, which may be replaced later
-    if not torch.stack(own.aminmax()).isfinite().all():
-        raise CheckpointError(
-            f"{tensors.folder}: {theirs} holds values that are not finite; download it again."
-        )
-    values = stored.read(own, shapes[stored.ours[0]], model)
-    return {name: value.contiguous() for name, value in values.items()}
 
 
 def _set(model: nn.Module, name: str, value: Tensor) -> None:

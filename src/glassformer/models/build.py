@@ -30,17 +30,20 @@ def attention_mask(config: ModelConfig, side: str) -> Mask:
 
 def build_element(config: ModelConfig, vocab_size: int) -> TokenEmbedding | PatchEmbedding:
     """Embedding of single tokens or patches."""
-    width = config.element_width
+    width, stem = config.element_width, None
     if not config.reads_patches:
         factor = config.d_model**0.5 if config.embedding_scale else 1.0
         return TokenEmbedding(vocab_size, width, factor=factor)
+    if config.stem and config.grid and config.patch:
+        channels = config.patch_width // prod(config.patch)
+        stem = Stem(config.grid, config.patch, channels, config.stem, bias=config.bias)
     return PatchEmbedding(
         config.patch_width,
         width,
         class_token=config.class_token,
         n_registers=config.n_registers,
         bias=config.bias,
-        stem=build_stem(config),
+        stem=stem,
     )
 
 
@@ -69,17 +72,9 @@ def build_embedding(
     )
 
 
-def build_stem(config: ModelConfig) -> Stem | None:
-    """Convolutions before W_emb; None without a stem, or without a layout of the patches."""
-    if not config.stem or config.grid is None or config.patch is None:
-        return None
-    channels = config.patch_width // prod(config.patch)
-    return Stem(config.grid, config.patch, channels, config.stem, bias=config.bias)
-
-
 def build_stack(config: ModelConfig, side: str) -> Stack:
     """Stack of the encoder or decoder; the decoder of an encoder-decoder has cross-attention."""
-    crossed = side == "decoder" and config.architecture == "encoder_decoder"
+    crossed = side == "decoder" and config.is_encoder_decoder
     pre_norm = config.norm_placement == "pre"
     blocks = [
         Block(
@@ -99,7 +94,9 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
         )
         for _ in range(config.depth(side))
     ]
-    inside = config.bias_placement == "inside"
+    scale = 1.0
+    if config.bias_placement == "inside":
+        scale = score_scale(config.scale, config.head_width, config.d_model)
     return Stack(
         blocks,
         attention_mask(config, side),
@@ -111,7 +108,7 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
             config.max_distance,
             both_ways=side == "encoder",
         ),
-        bias_factor=score_scale(config.scale, config.head_width, config.d_model) if inside else 1.0,
+        bias_factor=scale,
         rotation=build_rotation(
             config.position,
             config.head_width,
@@ -140,10 +137,9 @@ def build_head(
         case "tag":
             return TagHead(d, config.class_count, dropout=config.dropout)
         case "classify" | "pool":
-            classes = config.class_count if config.head == "classify" else None
             return ClassifyHead(
                 d,
-                classes,
+                config.class_count if config.head == "classify" else None,
                 config.pool,
                 dense=config.pooler,
                 activation=config.head_activation or "tanh",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 from glassformer.layers.stem import REACH, steps_of
 from glassformer.models.account import Account, weights_of
@@ -48,17 +49,16 @@ def forward_flops(
     length += config.n_prefix
     keys_values = 4 * d * config.kv_heads * config.head_width
     attention = 4 * d * heads + keys_values
-    network = 2 * d * config.ff_width * (3 if config.gated else 2)
+    network = 2 * d * config.ff_width * (2 + config.gated)
     window = min(length, config.window or length)
     seen = window - window * (window - 1) / (2 * length)
     past, full = 4 * heads * seen, 4 * heads * length
     around = full if config.window is None else 4 * heads * (2 * seen - 1)
     encoder, decoder = attention + network + around, attention + network + past
-    pools = config.one_output
-    read = 1 + config.distilled
+    pools, read = config.one_output, 1 + config.distilled
     selected = read / elements if pools else selected
     outside = selected * head_flops(config) + patch_flops(config)
-    if config.architecture == "encoder_decoder":
+    if config.is_encoder_decoder:
         encoders = config.depth("encoder") * encoder
         return encoders + config.n_layers * (decoder + attention + full) + outside
     block = encoder if config.architecture == "encoder" else decoder
@@ -78,39 +78,35 @@ def patch_flops(config: ModelConfig) -> float:
         return 0.0
     if not config.stem or config.patch is None:
         return 2.0 * config.patch_width * config.element_width
-    pixels = config.patch[0] * config.patch[1]
+    pixels = prod(config.patch)
     sizes = [config.patch_width // pixels, *config.stem, config.element_width]
-    total = 0.0
-    for (width, out), (down, right) in zip(
-        pairwise(sizes), steps_of(config.patch, config.stem), strict=True
-    ):
-        pixels //= down * right
+    total, steps = 0.0, steps_of(config.patch, config.stem)
+    for (width, out), step in zip(pairwise(sizes), steps, strict=True):
+        pixels //= prod(step)
         total += 2 * REACH * REACH * width * out * pixels
     return total
 
 
 def head_flops(config: ModelConfig) -> float:
     """Operations of the head for each position that it reads."""
-    d = float(config.d_model)
-    match config.head:
-        case "lm":
-            return 2 * d * config.vocab_size
-        case "masked_lm":
-            return 2 * d * (d + config.vocab_size)
-        case "tag":
-            return 2 * d * config.class_count
-        case "classify" | "pool":
-            classes = config.class_count if config.head == "classify" else 0
-            return 2 * d * (classes + (d if config.pooler else 0))
-        case "none":
-            return 0.0
+    d, words, classes = config.d_model, config.vocab_size, config.class_count
+    dense = d * config.pooler
+    outputs = {
+        "lm": words,
+        "masked_lm": d + words,
+        "tag": classes,
+        "classify": classes + dense,
+        "pool": dense,
+        "none": 0,
+    }
+    return 2.0 * d * outputs[config.head]
 
 
 def training_flops(
     config: ModelConfig, length: int, selected: float = 1.0, passes: int = 3
 ) -> float:
     """Operations of a training step for each element: the backward pass costs twice the forward,
-    once for activations and once for weights; fewer `passes` where weights are frozen."""
+    one for activations and one for weights; fewer `passes` where weights are frozen."""
     return passes * forward_flops(config, length, selected)
 
 
@@ -132,8 +128,7 @@ def training_bytes(
     every = sum(matrix.numbers for matrix in matrices(config))
     n = every if trained is None else trained
     inside = sum(m.numbers for m in matrices(config) if ".blocks." in m.name and len(m.shape) == 2)
-    both = config.architecture == "encoder_decoder"
-    blocks = config.n_layers + (config.depth("encoder") if both else 0)
+    blocks = config.n_layers + config.is_encoder_decoder * config.depth("encoder")
     elements = parallel_micro_batches * rows * length
     return {
         "weights": 4 * every,

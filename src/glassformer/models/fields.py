@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from glassformer.core.errors import counted
-from glassformer.core.record import Record
+from glassformer.core.record import Fraction, Record
 from glassformer.layers.attention.multi_head import ScaleKind
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import HeadKind, Pool
@@ -18,7 +18,6 @@ LARGEST = 1 << 24
 """Of a size: products of three of them, and bytes, are below 2**63 for 3 x 3 convolutions too."""
 Count = Annotated[int, Field(gt=0, le=LARGEST)]
 Natural = Annotated[int, Field(ge=0, le=LARGEST)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class ModelFields(Record):

@@ -11,7 +11,7 @@ encoder-decoder  embed ─> [ block ]*N ─┐
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import nn
@@ -83,11 +83,9 @@ class Transformer(nn.Module):
                 own = config.source_vocab_size
                 element = build_element(config, own) if own else self.embed.element
                 self.source_embed = build_embedding(config, element, parts)
-            self.encoder = (
-                build_stack(config, "encoder") if config.architecture != "decoder" else None
-            )
-            self.decoder = (
-                build_stack(config, "decoder") if config.architecture != "encoder" else None
+            self.encoder, self.decoder = (
+                None if config.architecture == other else build_stack(config, side)
+                for side, other in (("encoder", "decoder"), ("decoder", "encoder"))
             )
             self.head = build_head(config, self.embed)
         if seed is not None and not next(self.parameters()).is_meta:
@@ -100,7 +98,7 @@ class Transformer(nn.Module):
         copies the second of two tensors into the first, or a part of it."""
         c = self.config
         sizes = Sizes(c.n_layers, c.head_width, c.n_encoder_layers)
-        initialize(self, self.config.init, sizes, seed, put=put)
+        initialize(self, c.init, sizes, seed, put=put)
 
     def forward(
         self,
@@ -119,7 +117,7 @@ class Transformer(nn.Module):
         at = self.head.reads(positions, rows) if isinstance(self.head, ClassifyHead) else batch.at
         selected = None
         # The size of a selection depends on the data, which a compiled graph cannot follow.
-        if at is not None and not all_positions and not torch.compiler.is_compiling():
+        if not (at is None or all_positions or torch.compiler.is_compiling()):
             selected = SelectedPositions.of(at, rows, positions.length)
         features = self.features(batch, cache=cache, selected=selected)
         hidden = features.hidden
@@ -139,18 +137,18 @@ class Transformer(nn.Module):
         With a `cache`, `batch` holds the new elements; a given `memory` saves encoding the source,
         and a cache may have the keys and values of every source.
         """
-        if self.config.architecture != "encoder_decoder" and (batch.source or memory):
+        if not self.config.is_encoder_decoder and (batch.source or memory):
             raise ConfigError(
                 f"The batch has a source, and model.architecture={self.config.architecture} "
-                f"reads none."
+                "reads none."
             )
         positions = self.positions(batch, cache)
         if self.decoder is None:
             if cache is not None:
                 raise ConfigError("An encoder sees everything at once, so it takes no cache.")
-            return Features(self._encoded(batch, positions, selected), positions)
-        cache = cache if cache is None else cache.advance(positions)
-        layout = row_layout(batch.lengths) if cache is None else cache
+            return Features(self._encode(batch, positions, selected), positions)
+        cache = cache and cache.advance(positions)
+        layout = cache or row_layout(batch.lengths)
         if self.encoder is not None and memory is None and not layout.sourced:
             if batch.source is None:
                 raise ConfigError(
@@ -165,13 +163,13 @@ class Transformer(nn.Module):
     def encode(self, batch: Batch) -> Memory:
         """Run the encoder on a batch."""
         positions = self.positions(batch)
-        return Memory(self._encoded(batch, positions), positions)
+        return Memory(self._encode(batch, positions), positions)
 
-    def _encoded(
+    def _encode(
         self, batch: Batch, positions: Positions, selected: SelectedPositions | None = None
     ) -> Tensor:
         assert self.encoder is not None
-        embed = self.embed if self.source_embed is None else self.source_embed
+        embed = self.source_embed or self.embed
         hidden = embed(batch.elements, positions, batch.token_type_ids, batch.parts)
         return self.encoder(hidden, positions, row_layout(batch.lengths), selected=selected)
 
@@ -179,7 +177,7 @@ class Transformer(nn.Module):
         """Positions of the stream: those of the elements, after a class token and registers if the
         model has them; by default, those that follow the cache."""
         where = batch.positions
-        if where is None and cache is not None and cache.positions is not None:
+        if where is None and cache and cache.positions:
             where = cache.positions.following(batch.elements.shape[1])
         return (where or batch.where()).after(self.config.n_prefix)
 
@@ -191,13 +189,8 @@ class Transformer(nn.Module):
     def tie(self) -> None:
         """Make a tied head share the embedding matrix again after parameters were reallocated."""
         head = self.head.unembed if isinstance(self.head, MaskedLanguageModelHead) else self.head
-        element = self.embed.element
-        if (
-            self.config.tied
-            and isinstance(head, LanguageModelHead)
-            and isinstance(element, TokenEmbedding)
-        ):
-            head.weight = element.weight
+        if self.config.tied and isinstance(head, LanguageModelHead):
+            head.weight = cast(TokenEmbedding, self.embed.element).weight
 
     @property
     def n_parameters(self) -> int:

@@ -1,7 +1,7 @@
 """Trunk of a Transformer: the stream after each layer, before the head or decoder.
 
     layer   0                  1 .. N               None
-            rows of E alone    after block 1 .. N   after the final norm, where there is one
+            only rows of E     after block 1 .. N   after the final norm, where there is one
 
 Layer 0 is the static embedding, without positions or other tokens.
 """
@@ -23,8 +23,11 @@ def streams(
     ConfigError: no such layer, or a model that reads patches.
     """
     check_trunk(model, layers)
-    points = [None if layer is None else _point(model, layer) for layer in layers]
-    tape = Tape(model, keep=tuple(point for point in points if point is not None))
+    side = "decoder" if model.encoder is None else "encoder"
+    static = "embed.elements" if model.source_embed is None else "source_embed.elements"
+    points = [layer and f"{side}.blocks.{layer - 1}.resid_post" for layer in layers]
+    points = [static if point == 0 else point for point in points]
+    tape = Tape(model, keep=tuple(filter(None, points)))
     with evaluating(model), recording(tape):
         end = model.features(batch) if model.encoder is None else model.encode(batch)
     return [end.hidden if point is None else tape.kept[point] for point in points], end.positions
@@ -43,9 +46,3 @@ def check_trunk(model: Transformer, layers: Sequence[int | None]) -> None:
                 f"There is no layer {layer} in this model; its layers are 0, the static "
                 f"embedding, and 1 to {most}."
             )
-
-
-def _point(model: Transformer, layer: int) -> str:
-    if layer == 0:
-        return "embed.elements" if model.source_embed is None else "source_embed.elements"
-    return f"{'decoder' if model.encoder is None else 'encoder'}.blocks.{layer - 1}.resid_post"

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,14 @@ from glassformer.models.transformer import Transformer
 WEIGHTS = "model.safetensors"
 """The file of a model in its folder."""
 ABOUT_A_RUN = ("task", "input", "processor")
-"""Keys of `config.json` that stand beside the fields of the model."""
-OF_TOKENS = {
-    "embed.element.weight",
-    *("head.weight", "head.bias", "head.unembed.weight", "head.unembed.bias"),
+"""Keys of `config.json` beside the fields of the model."""
+OF_TOKENS = {"embed.element.weight"} | {
+    f"head.{name}" for name in ("weight", "bias", "unembed.weight", "unembed.bias")
 }
 """Parameters with a row for each token."""
 TRUNK = "its trunk is another one"
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RuntimeError)
+"""Errors of JSON that is no header; RecursionError is a RuntimeError."""
 OF_A_GRID = ("learned", "sinusoidal_2d", "rotary_2d", "none")
 """Kinds of positions that are defined for another grid; the others count along the rows."""
 LARGEST_CONFIG = 16 << 20
@@ -98,10 +99,7 @@ def _reading(path: Path) -> Iterator[None]:
         raise CheckpointError(
             f"{path} does not exist; train until the first checkpoint, or give another folder."
         ) from None
-    except (
-        *(SafetensorError, OSError, ValueError, TypeError, RuntimeError),
-        *(KeyError, AttributeError, RecursionError, OverflowError),
-    ) as error:
+    except (SafetensorError, OSError, ArithmeticError, *UNREADABLE) as error:
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); it may be cut short."
         ) from None
@@ -114,18 +112,13 @@ def check_model(folder: Path, accept_changed: bool = False) -> None:
     Sizes and shapes are compared first: nothing of a stranger's file is read or allocated by its
     own word.
     """
-    check_fit(read_config(folder), folder / WEIGHTS)
-    if not accept_changed:
-        check_saved(folder, (WEIGHTS, "config.json"))
-
-
-def check_fit(config: ModelConfig, path: Path) -> None:
-    """Raise CheckpointError unless a file has the weights of a configuration, and this machine the
-    memory for them. Nothing is allocated."""
+    config, path = read_config(folder), folder / WEIGHTS
     found = shapes_in(path)
     model = without_memory(config, len(found), path)
     _check_shapes(_shapes(dict(model.named_parameters())), found, path, "it is of another model")
     check_memory(model, path)
+    if not accept_changed:
+        check_saved(folder, (WEIGHTS, "config.json"))
 
 
 def without_memory(config: ModelConfig, n_tensors: int, path: Path) -> Transformer:
@@ -142,20 +135,14 @@ def without_memory(config: ModelConfig, n_tensors: int, path: Path) -> Transform
 
 def check_memory(model: Transformer, path: Path) -> None:
     """Raise CheckpointError for weights that this machine has no memory for."""
-    needed, memory = 4 * model.n_parameters, _memory()
-    if memory is not None and needed > memory:
+    needed, memory = 4 * model.n_parameters, float("inf")
+    with suppress(AttributeError, ValueError, OSError):  # Windows
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
         raise CheckpointError(
             f"The weights of {path} need {needed / 1e9:,.0f} GB and this machine has "
             f"{memory / 1e9:,.0f} GB of memory; open it on a larger one."
         )
-
-
-def _memory() -> int | None:
-    """Bytes of memory of this machine; None: the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # pragma: no cover - Windows
-        return None
 
 
 def load_weights(model: Transformer, path: Path) -> None:
@@ -181,15 +168,11 @@ def load_trunk(
         _regrid(tensors, path, model.config)
     if first_new is not None:
         for name in tensors.keys() & OF_TOKENS:
-            tensors[name] = _with_new_rows(tensors[name], first_new, model.config.vocab_size)
+            old = tensors[name][:first_new]
+            mean = old.double().mean(0, keepdim=True).to(old.dtype)
+            new = mean.expand(model.config.vocab_size - first_new, *old.shape[1:])
+            tensors[name] = torch.cat([old, new])
     _fill(wanted, tensors, path, "its head or trunk is another one" if keep_head else TRUNK)
-
-
-def _with_new_rows(rows: Tensor, first: int, count: int) -> Tensor:
-    """The rows before `first`, then their mean up to `count` rows."""
-    old = rows[:first]
-    mean = old.double().mean(0, keepdim=True).to(rows.dtype)
-    return torch.cat([old, mean.expand(count - first, *rows.shape[1:])])
 
 
 @torch.no_grad()

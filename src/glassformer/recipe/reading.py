@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from glassformer.core.errors import ConfigError
+from glassformer.core.files import Values
 from glassformer.recipe import yaml_text
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import SECTIONS, Recipe
@@ -58,7 +59,7 @@ def _is_text(key: str) -> bool:
     return field is not None and field.annotation is str
 
 
-def replace_value(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+def replace_value(values: Values, key: str, value: Any) -> Values:
     """Recipe values with the task or `section.key` replaced; ConfigError: not a key."""
     section, *inside = key.split(".")
     if not all(inside) or bool(inside) == (section == "task"):
@@ -78,7 +79,7 @@ def replace_value(values: dict[str, Any], key: str, value: Any) -> dict[str, Any
     return changed
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> Values:
     """The mapping in a YAML file; a ConfigError if there is none."""
     try:
         with path.open(encoding="utf-8") as file:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from glassformer.core.errors import ConfigError, counted, suggest
+from glassformer.core.files import Values
 from glassformer.core.record import Record, uses
 from glassformer.data.config import DataConfig
 from glassformer.models.config import ModelConfig
@@ -49,7 +50,7 @@ class Recipe:
     """Whether model.max_length is still to be taken from the data."""
 
     @classmethod
-    def parse(cls, values: dict[str, Any]) -> "Recipe":
+    def parse(cls, values: Values) -> "Recipe":
         """A recipe from plain values: `model.preset` and `model.size` expanded, defaults that
         depend on other fields written; a ConfigError names what is wrong."""
         sections = _sections(values)
@@ -112,7 +113,7 @@ class Recipe:
                 self._check_use(path, value)
 
     @classmethod
-    def of_model(cls, task: str, processor: dict[str, Any], model: ModelConfig) -> "Recipe":
+    def of_model(cls, task: str, processor: Values, model: ModelConfig) -> "Recipe":
         """The recipe of a model that was not trained here: defaults beside its configuration and
         how its inputs are read."""
         recipe = cls.parse({"task": task, "processor": processor})
@@ -136,7 +137,7 @@ class Recipe:
             predicts_all=self.data.loss_on == "all",
         )
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Values:
         """Plain values, every field of every section explicit."""
         return {"task": self.task} | {
             name: getattr(self, name).model_dump(mode="json") for name in SECTIONS
@@ -151,13 +152,13 @@ class Recipe:
         """Share of a training sequence's elements at which the head predicts."""
         return self.train.mask_fraction if PIPELINES[self.task].masks else 1.0
 
-    def with_model(self, changes: dict[str, Any]) -> "Recipe":
+    def with_model(self, changes: Values) -> "Recipe":
         """This recipe with fields of its model that follow from its data."""
         model = ModelConfig.parse({**self.model.model_dump(), **changes})
         still = self.max_length_open and "max_length" not in changes
         return replace(self, model=model, max_length_open=still)
 
-    def with_inputs(self, fields: dict[str, Any]) -> "Recipe":
+    def with_inputs(self, fields: Values) -> "Recipe":
         """This recipe with fields of its model that follow from its inputs; ConfigError: the model
         reads parts of a type that no row has."""
         given = {name: own for name, own in fields.items() if name not in ("parts", "part_patches")}
@@ -239,7 +240,7 @@ class Recipe:
         return replace(self, train=train.model_copy(update=update)) if count > 1 else self
 
 
-def _sections(values: dict[str, Any]) -> dict[str, dict[Any, Any]]:
+def _sections(values: Values) -> dict[str, dict[Any, Any]]:
     """The sections of a recipe; ConfigError: an unknown one, or one that holds no fields."""
     for section, content in values.items():
         if section not in ("task", *SECTIONS):
@@ -281,7 +282,7 @@ def _model(section: dict[Any, Any], task: str, pipeline: Pipeline, given: str) -
     return preset(str(name), None if size is None else str(size), **missing, **model)
 
 
-def _generation(values: dict[str, Any], pipeline: Pipeline, model: ModelConfig) -> GenerateConfig:
+def _generation(values: Values, pipeline: Pipeline, model: ModelConfig) -> GenerateConfig:
     """The generate section: beam search for encoder-decoders, greedy answers, unless sampling or a
     search is asked for."""
     if not values.keys() & {"beams", *SAMPLING}:

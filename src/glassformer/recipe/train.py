@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from glassformer.core.devices import Precision
-from glassformer.core.record import Record
+from glassformer.core.record import Fraction, NonNegative, Positive, Record, Size
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.recipe.pipelines import PIPELINES
 
@@ -23,19 +23,19 @@ class OptimizerConfig(Record):
     kind: Literal["adamw", "muon"] = "adamw"
     """adamw, or muon: orthogonalized momentum for the matrices inside blocks, AdamW for the
     rest."""
-    learning_rate: float = Field(default=1e-3, gt=0)
+    learning_rate: Size = 1e-3
     """Peak learning rate of AdamW."""
-    matrix_learning_rate: float = Field(default=0.02, gt=0)
+    matrix_learning_rate: Size = 0.02
     """Peak learning rate of Muon's matrices."""
-    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta1: Fraction = 0.9
     """AdamW: decay of the mean gradient."""
-    beta2: float = Field(default=0.95, ge=0, lt=1)
+    beta2: Fraction = 0.95
     """AdamW: decay of the mean squared gradient."""
-    weight_decay: float = Field(default=0.1, ge=0)
+    weight_decay: float = Field(0.1, ge=0)
     """Decoupled decay of matrices (never of norms and biases)."""
-    max_grad_norm: float = Field(default=1.0, ge=0)
+    max_grad_norm: float = Field(1.0, ge=0)
     """Largest norm of the gradient; 0: no clipping."""
-    layer_decay: float = Field(default=1.0, gt=0, le=1)
+    layer_decay: float = Field(1.0, gt=0, le=1)
     """Learning rate of each block as a fraction of that of the block above it."""
 
 
@@ -46,11 +46,11 @@ class ScheduleConfig(Record):
 
     kind: Schedule = "cosine"
     """Schedule after the warm-up."""
-    warmup_steps: int = Field(default=100, ge=0)
+    warmup_steps: NonNegative = 100
     """Steps of linear warm-up."""
-    decay_fraction: float = Field(default=0.5, gt=0, le=1)
+    decay_fraction: float = Field(0.5, gt=0, le=1)
     """wsd: share of the steps in which it decays, at the end."""
-    final_fraction: float = Field(default=0.1, ge=0, le=1)
+    final_fraction: float = Field(0.1, ge=0, le=1)
     """Last learning rate as a fraction of the peak."""
 
 
@@ -59,9 +59,9 @@ class EvaluateConfig(Record):
 
     section = "train.evaluate"
 
-    every: int = Field(default=250, ge=1)
+    every: Positive = 250
     """Steps between evaluations."""
-    batches: int | None = Field(default=None, ge=1)
+    batches: Positive | None = None
     """Batches of an evaluation; null: the whole split."""
     best: Metric = "loss"
     """Validation score that chooses the best checkpoint."""
@@ -86,18 +86,18 @@ class SaveConfig(Record):
 
     section = "train.save"
 
-    every: int = Field(default=500, ge=1)
+    every: Positive = 500
     """Steps between checkpoints."""
-    keep_last: int = Field(default=2, ge=1)
+    keep_last: Positive = 2
     """Newest checkpoints to keep beside the best."""
-    keep_every: int | None = Field(default=None, ge=1)
+    keep_every: Positive | None = None
     """Also keep the checkpoints at multiples of this number of steps."""
     keep_thinned: bool = False
     """Also keep older checkpoints, the fewer the older: one or two for each doubling of their
     age."""
     background: bool = False
     """Write checkpoints while training continues, from a copy in memory."""
-    average_checkpoints: int = Field(default=1, ge=1)
+    average_checkpoints: Positive = 1
     """Checkpoints whose mean weights are tried as the final model; 1: none."""
 
     @model_validator(mode="after")
@@ -120,9 +120,9 @@ class DistributedConfig(Record):
 
     section = "train.distributed"
 
-    shard: int = Field(default=1, ge=1)
+    shard: Positive = 1
     """Processes over which parameters, gradients and optimizer state are divided (FSDP2)."""
-    tensor: int = Field(default=1, ge=1)
+    tensor: Positive = 1
     """Processes over which heads and hidden units are divided (tensor parallelism)."""
     deterministic: bool = False
     """Gradients of micro-batches are added by a tree, so that 1, 2, 4, ... processes end in the
@@ -134,9 +134,9 @@ class SampleConfig(Record):
 
     section = "train.sample"
 
-    every: int = Field(default=500, ge=1)
+    every: Positive = 500
     """Steps between samples."""
-    tokens: int = Field(default=120, ge=0)
+    tokens: NonNegative = 120
     """Length of a sample text; 0: no samples."""
     prompt: str = Field(
         default="\n", min_length=1, json_schema_extra={"tasks": ["text-generation"]}
@@ -149,27 +149,27 @@ class TrainConfig(Record):
 
     section = "train"
 
-    steps: int = Field(default=2000, ge=1)
+    steps: Positive = 2000
     """Optimizer steps."""
-    batch_size: int = Field(default=32, ge=1, le=1 << 20)
+    batch_size: int = Field(32, ge=1, le=1 << 20)
     """Sequences in one optimizer step."""
-    batch_tokens: int | None = Field(default=None, ge=1, le=1 << 32)
+    batch_tokens: int | None = Field(None, ge=1, le=1 << 32)
     """Largest number of elements in a step, instead of batch_size; for pairs, counted on the longer
     side."""
-    micro_batches: int = Field(default=1, ge=1, le=1 << 20)
+    micro_batches: int = Field(1, ge=1, le=1 << 20)
     """Parts in which a step's batch is computed, to save memory."""
-    parallel_micro_batches: int = Field(default=1, ge=1)
+    parallel_micro_batches: Positive = 1
     """On a CPU: number of these parts computed at the same time, each on its share of the cores."""
     distributed: DistributedConfig = DistributedConfig()
     """How several processes share the model."""
-    skip_not_finite: int = Field(default=0, ge=0)
+    skip_not_finite: NonNegative = 0
     """Steps in a row that are left out because their loss or gradient is not finite; one more stops
     the run."""
     length: int | None = Field(
         default=None, ge=1, json_schema_extra={"inputs": ["documents", "text", "words", "pairs"]}
     )
     """Elements in a training sequence (longer pairs are left out); null: model.max_length."""
-    seed: int = Field(default=0, ge=0)
+    seed: NonNegative = 0
     """Seed of weights, data order and dropout."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """The optimizer."""
@@ -181,15 +181,15 @@ class TrainConfig(Record):
     """Checkpoints."""
     sample: SampleConfig = SampleConfig()
     """Sample output while training."""
-    log_every: int = Field(default=10, ge=1)
+    log_every: Positive = 10
     """Steps between lines of metrics.jsonl."""
     init_from: str | None = None
     """A run whose tokenizer and weights training starts from; the head is new."""
     finetune: FinetuneConfig = FinetuneConfig()
     """What is trained of the model of init_from."""
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    label_smoothing: Fraction = 0.0
     """Share of each target spread over all classes or tokens."""
-    consistency: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    consistency: float = Field(0.0, ge=0)
     """Each batch is computed twice with different dropout, and this many times the divergence of
     the two predictions is added to the loss (R-Drop); against overfitting, in twice the time. 0:
     once."""
@@ -202,13 +202,13 @@ class TrainConfig(Record):
         default=0.15, gt=0, lt=1, json_schema_extra={"tasks": ["fill-mask"]}
     )
     """Share of tokens to predict."""
-    whole_words: bool = Field(default=False, json_schema_extra={"tasks": ["fill-mask"]})
+    whole_words: bool = Field(False, json_schema_extra={"tasks": ["fill-mask"]})
     """Mask all pieces of a word, or none."""
-    workers: int = Field(default=0, ge=0, le=64)
+    workers: int = Field(0, ge=0, le=64)
     """Processes that make batches ahead of time; 0: none."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
-    threads: int | None = Field(default=None, ge=1, le=1024)
+    threads: int | None = Field(None, ge=1, le=1024)
     """Threads of each operation on a CPU, on which the last bits of results depend; null: as many
     as torch chooses, or as the run that is resumed had."""
     precision: Precision = "auto"

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Any
 
+from glassformer.core.files import Values
+
 MARK = "▁"
 """SentencePiece's mark of a space."""
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
@@ -88,7 +90,7 @@ class Beginning:
         return raw
 
 
-def spelling_of(definition: dict[str, Any]) -> Spelling:
+def spelling_of(definition: Values) -> Spelling:
     """The spelling of a definition, checked by the library before; what is none of the known
     kinds is not `joined`."""
     steps = _steps(definition.get("decoder"))
@@ -113,7 +115,7 @@ def spelling_of(definition: dict[str, Any]) -> Spelling:
 _SPACES = {"type": "Replace", "pattern": {"String": MARK}, "content": " "}
 
 
-def _fallback(rest: list[Any], steps: list[dict[str, Any]]) -> Spelling:
+def _fallback(rest: list[Any], steps: list[Values]) -> Spelling:
     """Marks to spaces, named bytes to bytes, then perhaps spaces dropped at the beginning."""
     named = rest[:1] == ["ByteFallback"]
     match rest[named:]:
@@ -128,7 +130,7 @@ def _fallback(rest: list[Any], steps: list[dict[str, Any]]) -> Spelling:
     return Spelling()
 
 
-def _steps(decoder: Any) -> list[dict[str, Any]]:
+def _steps(decoder: Any) -> list[Values]:
     if not isinstance(decoder, dict):
         return []
     if decoder.get("type") != "Sequence":

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.core.files import read_bytes
+from glassformer.core.files import Values, read_bytes
 from glassformer.tokenizers import library
 from glassformer.tokenizers.decoding import ALPHABET
 
@@ -40,31 +40,29 @@ LARGEST_FILE = 128 << 20
 MB."""
 LOWERCASE = {"type": "Lowercase"}
 _EMPTY = files("glassformer.tokenizers").joinpath("definitions.json").read_text(encoding="utf-8")
-_KINDS: dict[Kind, dict[str, Any]] = json.loads(_EMPTY)
+_KINDS: dict[Kind, Values] = json.loads(_EMPTY)
 _CONTENT = ("vocab", "merges", "trim_offsets")
 """Fields in which tokenizers of one kind differ."""
 _PLAIN = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
 
 
-def byte_definition(extra: Sequence[str] = ()) -> dict[str, Any]:
+def byte_definition(extra: Sequence[str] = ()) -> Values:
     """Every byte a token: ids 0..255, then the specials."""
     return _definition("byte", ALPHABET, extra)
 
 
-def character_definition(characters: Sequence[str], extra: Sequence[str] = ()) -> dict[str, Any]:
+def character_definition(characters: Sequence[str], extra: Sequence[str] = ()) -> Values:
     """Every known character a token, in the given order, then <unk> and the other specials."""
     return _definition("character", [*characters, ROLES["unk"]], extra)
 
 
-def word_definition(
-    words: Sequence[str], lowercase: bool, extra: Sequence[str] = ()
-) -> dict[str, Any]:
+def word_definition(words: Sequence[str], lowercase: bool, extra: Sequence[str] = ()) -> Values:
     """Every known word or punctuation mark a token, then <unk> and the other specials."""
     definition = _definition("word", [*words, ROLES["unk"]], extra)
     return definition | {"normalizer": LOWERCASE if lowercase else None}
 
 
-def bpe_definition(merges: Sequence[tuple[str, str]], extra: Sequence[str] = ()) -> dict[str, Any]:
+def bpe_definition(merges: Sequence[tuple[str, str]], extra: Sequence[str] = ()) -> Values:
     """The 256 bytes, then one token per distinct merge (in byte-level spelling, in order), then the
     specials."""
     tokens = dict.fromkeys([*ALPHABET, *(left + right for left, right in merges)])
@@ -73,7 +71,7 @@ def bpe_definition(merges: Sequence[tuple[str, str]], extra: Sequence[str] = ())
     return definition
 
 
-def _definition(kind: str, tokens: Iterable[str], extra: Sequence[str]) -> dict[str, Any]:
+def _definition(kind: str, tokens: Iterable[str], extra: Sequence[str]) -> Values:
     definition = json.loads(_EMPTY)[kind]
     vocab = {token: index for index, token in enumerate(tokens)}
     definition["model"]["vocab"] = vocab
@@ -96,12 +94,12 @@ def _definition(kind: str, tokens: Iterable[str], extra: Sequence[str]) -> dict[
     return definition
 
 
-def symbol_entry(index: int, symbol: str) -> dict[str, Any]:
+def symbol_entry(index: int, symbol: str) -> Values:
     """A special symbol as it stands among the added tokens."""
     return {"id": index, "content": symbol, **_PLAIN, "special": True}
 
 
-def kind_of(definition: dict[str, Any]) -> Kind:
+def kind_of(definition: Values) -> Kind:
     """The kind of a definition, by its structure only; `library` if it is none of ours exactly."""
     vocab, merges, unknown = (
         definition["model"].get("vocab"),
@@ -125,7 +123,7 @@ def kind_of(definition: dict[str, Any]) -> Kind:
     return "library"
 
 
-def _is_regular(vocab: Any, added: list[dict[str, Any]]) -> bool:
+def _is_regular(vocab: Any, added: list[Values]) -> bool:
     """Whether ids are 0, 1, 2 and so on, and the others' those of special symbols, as the library
     numbers them."""
     if not isinstance(vocab, dict) or sorted(vocab.values()) != [*range(len(vocab))]:
@@ -137,7 +135,7 @@ def _is_regular(vocab: Any, added: list[dict[str, Any]]) -> bool:
     )
 
 
-def _shape(definition: dict[str, Any]) -> list[Any]:
+def _shape(definition: Values) -> list[Any]:
     """Return cutting, model and decoder without options that are off: kinds differ in these."""
     steps = [definition.get("pre_tokenizer") or {}, definition["model"]]
     on = [{k: v for k, v in ({"use_regex": True} | one).items() if v} for one in steps]
@@ -145,7 +143,7 @@ def _shape(definition: dict[str, Any]) -> list[Any]:
     return [*plain, (definition.get("decoder") or {}).get("type")]
 
 
-def checked(definition: object, name: str) -> dict[str, Any]:
+def checked(definition: object, name: str) -> Values:
     """The definition, if it has the outline of a tokenizer.json; DataError naming the file if
     not."""
     if not isinstance(definition, dict) or not isinstance(definition.get("model"), dict):
@@ -160,7 +158,7 @@ def checked(definition: object, name: str) -> dict[str, Any]:
     return definition
 
 
-def read_definition(file: Path) -> dict[str, Any]:
+def read_definition(file: Path) -> Values:
     """The content of a `tokenizer.json`; DataError: missing or damaged."""
     raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
     with library.guarded(f"read {file} as JSON"):

@@ -11,11 +11,12 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from glassformer.core.errors import DataError
+from glassformer.core.files import Values
 from glassformer.tokenizers.library import guarded
 
 if TYPE_CHECKING:
@@ -76,14 +77,14 @@ def _joined(*parts: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([np.asarray(part, np.int32) for part in parts])
 
 
-def template_of(frame: Frame, symbols: Mapping[int, str]) -> dict[str, Any]:
+def template_of(frame: Frame, symbols: Mapping[int, str]) -> Values:
     """The post_processor of a frame; `symbols`: the names of ids."""
 
     def parts(ids: Ids, text: str = "") -> list[tuple[str, str]]:
         found = [("SpecialToken", symbols[index]) for index in ids]
         return [*found, ("Sequence", text)] if text else found
 
-    def pieces(parts: list[tuple[str, str]], types: Ids) -> list[dict[str, Any]]:
+    def pieces(parts: list[tuple[str, str]], types: Ids) -> list[Values]:
         pairs = zip(parts, types, strict=True)
         return [{what: {"id": name, "type_id": kind}} for (what, name), kind in pairs]
 
@@ -100,7 +101,7 @@ def template_of(frame: Frame, symbols: Mapping[int, str]) -> dict[str, Any]:
     }
 
 
-def read_frame(definition: dict[str, Any], known: Collection[int], name: str) -> Frame | None:
+def read_frame(definition: Values, known: Collection[int], name: str) -> Frame | None:
     """The frame that the library puts around texts by a definition's post_processor; None: it adds
     no symbol.
 

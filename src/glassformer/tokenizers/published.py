@@ -15,12 +15,11 @@ says, also where a converter does it otherwise.
 
 import json
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from glassformer.core.errors import DataError
-from glassformer.core.files import read_bytes, scratch_folder
+from glassformer.core.files import Values, read_bytes, scratch_folder
 from glassformer.tokenizers.definition import read_definition
 from glassformer.tokenizers.library import guarded
 from glassformer.tokenizers.roles import ROLES, START, read_object, roles_beside
@@ -35,7 +34,6 @@ from glassformer.tokenizers.sentencepiece import (
 )
 from glassformer.tokenizers.text import Tokenizer
 
-Values = Mapping[str, Any]
 LARGEST = 64 << 20
 """Bytes of a vocab.json, merges.txt or vocab.txt."""
 MODELS = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
@@ -71,7 +69,7 @@ def published_tokenizer(folder: Path, model_type: str, side: str = "target") -> 
 
 def _convert_files(
     folder: Path, config: Values, side: str, roles: Values
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[Values, dict[str, str]]:
     """Return the definition that is made of other files, and the symbols of roles."""
 
     def has(*names: str) -> bool:
@@ -94,7 +92,7 @@ def _convert_files(
 
 def _convert(
     folder: Path, names: tuple[str, ...], config: Values, roles: Values
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[Values, dict[str, str]]:
     """Return the definition that transformers makes of a vocabulary, and the symbols of roles."""
     model = read_sentencepiece(folder / names[0]) if names[0] in MODELS else None
     try:
@@ -106,7 +104,7 @@ def _convert(
         for name in (*names, *SETTINGS):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, place / name)
-        options: dict[str, Any] = dict(zip(("vocab_file", "merges_file"), names, strict=False))
+        options: Values = dict(zip(("vocab_file", "merges_file"), names, strict=False))
         options = {key: str(place / name) for key, name in options.items()}
         if model is not None:
             (place / names[0]).write_bytes(to_plain(model))
@@ -133,7 +131,7 @@ def _convert(
     return definition, {role: symbol for role, symbol in own.items() if symbol}
 
 
-def _without_unnamed(definition: dict[str, Any], folder: Path, roles: Values) -> dict[str, Any]:
+def _without_unnamed(definition: Values, folder: Path, roles: Values) -> Values:
     """Leave out symbols that only the class of a tokenizer names: the vocabulary lacks them."""
     added = read_object(folder / SETTINGS[0]).get("added_tokens_decoder") or {}
     named = {*roles.values(), *(one["content"] for one in added.values())}
@@ -143,7 +141,7 @@ def _without_unnamed(definition: dict[str, Any], folder: Path, roles: Values) ->
     return definition | {"added_tokens": kept}
 
 
-def _marian(folder: Path, side: str) -> dict[str, Any]:
+def _marian(folder: Path, side: str) -> Values:
     """Return the definition of the pieces of one side with the ids of the vocabulary of both."""
     from tokenizers import AddedToken, processors
     from tokenizers import Tokenizer as Library

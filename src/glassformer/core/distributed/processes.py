@@ -1,9 +1,9 @@
 """The processes that compute a run together: which one this is, and what all of them agree on.
 
-one process            nothing is sent, and no group is needed
-started by torchrun    RANK, WORLD_SIZE and an address are in the environment
+    one process            nothing is sent, and no group is needed
+    started by torchrun    RANK, WORLD_SIZE and an address are in the environment
 
-Values travel as JSON, numbers as tensors, by torch.distributed; nothing is pickled.
+Values travel as JSON, numbers as tensors, by torch.distributed. Nothing is pickled.
 
 sums of a step    each process waits at most a minute for the others: `leaving_the_silent`
 other values      hours before training, when the first one may encode a text; then ten minutes
@@ -35,7 +35,7 @@ from glassformer.core.errors import (
 
 T = TypeVar("T")
 KINDS = (CheckpointError, ConfigError, DataError, TrainingError)
-"""Errors that one process tells for another."""
+"""Errors that one process reports for another."""
 PATIENCE = timedelta(hours=12)
 """Longest wait for the first process before training."""
 STEP, WORK = timedelta(minutes=1), timedelta(minutes=10)
@@ -55,7 +55,7 @@ class Processes:
     patient: Any = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Processes":
-        """Itself: a copy of what knows them knows the same processes."""
+        """Return itself: a copy of what knows them knows the same processes."""
         return self
 
     @property
@@ -67,39 +67,23 @@ class Processes:
         """The value of each process, by rank; values are JSON or arrays."""
         if self.count == 1:
             return [value]
-        own = torch.frombuffer(
-            bytearray(json.dumps(value, default=_array_to_json).encode()), dtype=torch.uint8
-        )
+        own = json.dumps(value, default=_array_to_json).encode()
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
         distributed.all_gather(sizes, torch.tensor([len(own)]), self.patient)
-        longest = int(max(sizes))
-        padded = torch.nn.functional.pad(own, (0, longest - len(own)))
-        found = [torch.empty(longest, dtype=torch.uint8) for _ in sizes]
-        distributed.all_gather(found, padded, self.patient)
-        pairs = zip(found, sizes, strict=True)
-        texts = [bytes(one[: int(size)].numpy()) for one, size in pairs]
-        return [json.loads(text, object_hook=_array_of_json) for text in texts]
+        # JSON ends before spaces
+        padded = bytearray(own.ljust(int(max(sizes))))
+        found = [torch.empty(len(padded), dtype=torch.uint8) for _ in sizes]
+        distributed.all_gather(found, torch.frombuffer(padded, dtype=torch.uint8), self.patient)
+        return [json.loads(bytes(one.numpy()), object_hook=_array_of_json) for one in found]
 
     def from_first(self, compute: Callable[[], Any]) -> Any:
-        """What `compute` returns in the first process (JSON), in all of them; its error is raised
+        """Return to all what `compute` returns in the first process (JSON); its error is raised
         there, and an ElsewhereError in the others."""
-        value, code, failed = None, 0, None
-        if self.first:
-            try:
-                value = compute()
-            except GlassformerError as error:
-                failed, code = error, error.exit_code
-        if self.count > 1:
-            value, code = self.gathered([value, code])[0]
-        if failed is not None:
-            raise failed
-        if code:
-            raise ElsewhereError(code)
-        return value
+        return self.each(lambda: compute() if self.first else None)[0]
 
     def each(self, compute: Callable[[], Any]) -> list[Any]:
-        """What `compute` returns in each process (JSON), by rank; an error of any is raised in the
-        first process, and an ElsewhereError in the others."""
+        """Return what `compute` returns in each process (JSON), by rank; an error of any is raised
+        in the first process, and an ElsewhereError in the others."""
         value, failed = None, None
         try:
             value = compute()
@@ -109,15 +93,15 @@ class Processes:
 
     def _agree(self, failed: GlassformerError | None, value: Any = None) -> list[Any]:
         """Return the value of each process, unless one of them has failed."""
-        told = None if failed is None else [type(failed).__name__, str(failed), failed.exit_code]
-        found = self.gathered([value, told])
-        for rank, (_, told) in enumerate(found):
-            if told is None:
-                continue
-            if not self.first:
-                raise ElsewhereError(told[2])
-            kind = next((kind for kind in KINDS if kind.__name__ == told[0]), TrainingError)
-            raise failed or kind(f"In process {rank}: {told[1]}")
+        problem = failed and [type(failed).__name__, str(failed), failed.exit_code]
+        found = self.gathered([value, problem])
+        for rank, (_, problem) in enumerate(found):
+            if problem is not None:
+                name, message, code = problem
+                if not self.first:
+                    raise ElsewhereError(code)
+                kind = next((kind for kind in KINDS if kind.__name__ == name), TrainingError)
+                raise failed or kind(f"In process {rank}: {message}")
         return [value for value, _ in found]
 
     @contextmanager
@@ -137,13 +121,12 @@ class Processes:
     @contextmanager
     def first_holds(self, enter: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
         """Enter a context in the first process for the body; an error of `enter` ends all."""
-        with ExitStack() as held:
-            self.from_first(lambda: bool(held.enter_context(enter())))
+        with ExitStack() as stack:
+            self.from_first(lambda: bool(stack.enter_context(enter())))
             yield
 
     def apart(self) -> "Processes":
-        """The same processes with a group of their own, for a thread beside; all must ask for
-        it."""
+        """Return these processes with a new group, for another thread; all must call this."""
         if self.count == 1:
             return self
         return Processes(self.rank, self.count, patient=patient_group(WORK))
@@ -154,8 +137,8 @@ class Processes:
             _set_pg_timeout(WORK, self.patient)
 
     def spread(self, items: Iterable[T], compute: Callable[[T], Any]) -> Iterable[Any]:
-        """What `compute` returns for each item (JSON or arrays), in order; each process computes
-        every `count`-th of them."""
+        """Return what `compute` returns for each item (JSON or arrays), in order; each process
+        computes every `count`-th of them."""
         if self.count == 1:
             return map(compute, items)
         own = [compute(item) for item in itertools.islice(items, self.rank, None, self.count)]

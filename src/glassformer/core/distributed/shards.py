@@ -1,4 +1,4 @@
-"""A tensor that is divided among processes, and the whole one: the only place that asks for the
+"""A tensor that is divided among processes, and the whole one: no other file knows the
 difference.
 
     whole(tensor)        all numbers, on every process (they all must call it)
@@ -14,8 +14,8 @@ from torch import Tensor
 
 
 def mesh_of(tensor: Tensor) -> Any:
-    """The mesh of processes that a tensor is divided among; None: it is not divided."""
-    return getattr(tensor, "device_mesh", None)  # of torch's DTensors, asked without importing them
+    """Return the mesh of processes that a tensor is divided among; None: it is not divided."""
+    return getattr(tensor, "device_mesh", None)  # of torch's DTensors, which are not imported
 
 
 def cut_names(tensor: Tensor) -> set[str]:
@@ -43,7 +43,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def box(tensor: Tensor) -> tuple[list[int], list[int]]:
-    """Where this process's part begins in the whole tensor, and its lengths."""
+    """Return where this process's part begins in the whole tensor, and its lengths."""
     divided: Any = tensor
     if mesh_of(tensor) is None:
         return [0] * tensor.dim(), [*tensor.shape]

@@ -34,7 +34,7 @@ GRACE = timedelta(seconds=10)
 
 @contextmanager
 def joined() -> Iterator[Processes]:
-    """The processes that torchrun started with this one, or this one alone.
+    """Join the processes that torchrun started with this one; give them, or only this one.
 
     At the end they wait for each other, then leave: one that left first would look as if it had
     failed.
@@ -145,15 +145,15 @@ def _find_silent(processes: Processes, watch: Any) -> list[int]:
 def _end(silent: list[int], places: list[Any]) -> str:
     """Kill the silent processes of the same agent of torchrun, which a SIGTERM does not end while
     they are stopped; return a sentence about all of them."""
-    named = []
+    names = []
     for rank in silent:
         host, pid, agent = places[rank]
-        named.append(f"process {rank} (pid {pid} on {host})")
+        names.append(f"process {rank} (pid {pid} on {host})")
         if agent is not None and agent == os.environ.get("GROUP_RANK"):
             with suppress(ProcessLookupError):
                 os.kill(pid, KILLED)
     return (
-        f"This run waited for too long for {', '.join(named)}: it is stopped, or its machine is "
+        f"This run waited for too long for {', '.join(names)}: it is stopped, or its machine is "
         "gone; all processes end, and --max-restarts or --resume continues from the last "
         "checkpoint."
     )

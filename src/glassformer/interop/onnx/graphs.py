@@ -57,9 +57,9 @@ class Graph(nn.Module):
         self.compute, self.inputs, self.outputs, self.module = compute, inputs, outputs, module
         self.eval()
 
-    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """Compute the outputs in their order."""
-        return tuple(self.compute(dict(zip(self.inputs, given, strict=True))))
+        return tuple(self.compute(dict(zip(self.inputs, values, strict=True))))
 
     @torch.no_grad()
     def save(self, file: Path) -> None:

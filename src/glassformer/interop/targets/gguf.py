@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.errors import ConfigError
+from glassformer.core.files import Values
 from glassformer.families.fit import Fit
 from glassformer.interop.parity import Plan
 from glassformer.interop.targets import transformers as published
@@ -41,7 +42,7 @@ KINDS = ("bpe", "byte")
 
 PLAIN = {"rotary_wavelengths": None, "attention_bias": False, "bias": False}
 SILU = {"activation": "silu", "window": None}
-CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
+CLASSES: dict[str, tuple[str, Values]] = {
     "GPT2LMHeadModel": ("gpt2", {"activation": "gelu_tanh"}),
     "LlamaForCausalLM": ("llama", SILU),
     "MistralForCausalLM": ("llama", SILU),
@@ -217,7 +218,7 @@ def _add_symbols(writer: "GGUFWriter", specials: Mapping[str, int], frame: Frame
     writer.add_add_eos_token(False)  # the end of a text is not the end of a prompt
 
 
-def _find(definition: Mapping[str, Any]) -> dict[str, Any]:
+def _find(definition: Mapping[str, Any]) -> Values:
     """Return the entry of this tokenizer; ConfigError: there is none, with the fields in which the
     nearest one differs."""
     given = {name: definition.get(name) for name in ("normalizer", "pre_tokenizer")}

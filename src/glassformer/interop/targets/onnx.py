@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.core.files import write_json
+from glassformer.core.files import Values, write_json
 from glassformer.interop.onnx.graphs import (
     IDS,
     MASK,
@@ -59,8 +59,8 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
 
     ConfigError: a model that has no graph, or onnxscript is not installed.
     """
-    if told := differences(model.config):
-        raise ConfigError(f"This model has no ONNX graph: {'; '.join(told)}; train without it.")
+    if lacking := differences(model.config):
+        raise ConfigError(f"This model has no ONNX graph: {'; '.join(lacking)}; train without it.")
     processor, reader, about = task.processor, task.processor.reader, _about(model.config, task)
     made = graphs(model, reader if isinstance(reader, ImageReader) else None)
     if isinstance(reader, AudioReader):
@@ -104,7 +104,7 @@ def program(task: Task) -> str:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
     )
     processor, reader = task.processor, task.processor.reader
-    values: dict[str, Any] = {"kind": "image" if isinstance(reader, ImageReader) else "audio"}
+    values: Values = {"kind": "image" if isinstance(reader, ImageReader) else "audio"}
     if not isinstance(reader, ImageReader | AudioReader):
         tokenizer, values["kind"] = processor.tokenizer, "text"
         values["two_tokenizers"] = reader.tokenizer.fingerprint != tokenizer.fingerprint
@@ -114,8 +114,8 @@ def program(task: Task) -> str:
     )
 
 
-def _about(model: ModelConfig, task: Task) -> dict[str, Any]:
-    """What a program needs beside the graphs."""
+def _about(model: ModelConfig, task: Task) -> Values:
+    """Return what a program needs beside the graphs."""
     processor, reader = task.processor, task.processor.reader
     about = {
         "task": task.recipe.task,
@@ -146,7 +146,7 @@ class Running:
                 "'glassformer[onnx]', or add --no-check."
             ) from None
         self.program, cpu = f"onnxruntime {onnxruntime.__version__}", ["CPUExecutionProvider"]
-        opened: dict[str, Any] = {
+        opened: Values = {
             file.stem: onnxruntime.InferenceSession(str(file), providers=cpu)
             for file in folder.glob("*.onnx")
         }
@@ -155,7 +155,7 @@ class Running:
         self._past = [one for one in self._model.get_inputs() if one.name.startswith("past_")]
 
     def outputs(self, batch: Batch) -> Tensor:
-        """The outputs of a batch of one, in the shape of `Output.logits`."""
+        """Return the outputs of a batch of one, in the shape of `Output.logits`."""
         found, *_ = _run(self._model, self._inputs(batch)).values()
         values = torch.from_numpy(found)
         return values if batch.at is None else values.flatten(0, 1)[batch.at]
@@ -167,8 +167,8 @@ class Running:
             logits, *present = _run(self._model, given).values()
             found.append(int(logits[0, -1].argmax()))
             length = given[MASK].shape[1] + 1
-            given |= dict(zip([one.name for one in self._past], present, strict=True))
-            given |= {IDS: np.array([found[-1:]]), MASK: np.ones((1, length), np.int64)}
+            given |= dict(zip((one.name for one in self._past), present, strict=True))
+            given[IDS], given[MASK] = np.array([found[-1:]]), np.ones((1, length), np.int64)
             given[TYPES] = np.zeros_like(given[IDS])
         return found
 
@@ -189,10 +189,10 @@ class Running:
 
 
 def _tokens(batch: Batch) -> Arrays:
-    ids, kinds = batch.elements.numpy(), batch.token_type_ids
-    own = np.zeros_like(ids) if kinds is None else kinds.numpy()
-    given = {IDS: ids, MASK: np.ones_like(ids), TYPES: own}
-    return {name: values.astype(np.int64) for name, values in given.items()}
+    ids, types = batch.elements, batch.token_type_ids
+    types = torch.zeros_like(ids) if types is None else types
+    inputs = {IDS: ids, MASK: torch.ones_like(ids), TYPES: types}
+    return {name: values.long().numpy() for name, values in inputs.items()}
 
 
 def _run(session: Any, given: Arrays) -> Arrays:

@@ -1,4 +1,4 @@
-"""A model as a folder of a published class, which transformers loads as it is.
+"""A model as a folder of a published class, which transformers loads.
 
 config.json  model.safetensors  generation_config.json
 tokenizer.json  tokenizer_config.json  special_tokens_map.json     or  preprocessor_config.json
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.core.files import write_json
+from glassformer.core.files import Values, write_json
 from glassformer.families.fit import Fit, nearest
 from glassformer.interop.generation import generation_keys
 from glassformer.interop.parity import Parity, Plan, compared
@@ -30,7 +30,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 
 LIBRARY = "transformers"
-Classes = Callable[[ModelConfig], Mapping[str, dict[str, Any]]] | None
+Classes = Callable[[ModelConfig], Mapping[str, Values]] | None
 """Published classes that a program knows for a model, with the values of fields that it computes;
 None: all."""
 SHOWN = 6
@@ -86,7 +86,7 @@ def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
     tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
     known = ("bos", "eos", "unk", "pad", "mask", "cls", "sep")
     roles = {role: tokenizer.specials[role] for role in known if role in tokenizer.specials}
-    ids: dict[str, Any] = {f"{role}_token_id": index for role, index in roles.items()}
+    ids: Values = {f"{role}_token_id": index for role, index in roles.items()}
     if model.config.is_encoder_decoder:
         ids["decoder_start_token_id"] = task.processor.begin
     write_json(folder / "config.json", {**fit.keys, **ids})
@@ -126,9 +126,7 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
         if (own := getattr(theirs, "generation_config", None)) is not None:
             kept = ("pad_token_id", "bos_token_id", "decoder_start_token_id")
             greedy.update(**{name: getattr(own, name) for name in kept})
-            theirs.generation_config = (
-                greedy  # or the folder's settings would be added, its end too
-            )
+            theirs.generation_config = greedy  # without the folder's settings, its end too
 
         def outputs(batch: Batch) -> Tensor:
             with torch.inference_mode():
@@ -149,7 +147,7 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Without the warnings and progress bars of transformers while the body runs."""
+    """Silence the warnings and progress bars of transformers while the body runs."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -176,17 +174,16 @@ reader = {reads}.from_pretrained(".")
 
 def _inputs(batch: Batch, config: ModelConfig) -> dict[str, Tensor]:
     """A batch of one by the names of arguments there."""
-    given = {"input_ids": batch.elements}
-    if batch.source is not None:
-        given = {"input_ids": batch.source.elements, "decoder_input_ids": batch.elements}
-    elif batch.elements.is_floating_point():
+    elements, types = batch.elements, batch.token_type_ids
+    if elements.is_floating_point():
         assert config.grid is not None
         assert config.patch is not None
-        pixels = unpatchify(batch.elements, config.patch, config.grid)
-        given = {"pixel_values": pixels.permute(0, 3, 1, 2)}
-    if batch.token_type_ids is not None:
-        given["token_type_ids"] = batch.token_type_ids
-    return given
+        pixels = unpatchify(elements, config.patch, config.grid)
+        return {"pixel_values": pixels.permute(0, 3, 1, 2)}
+    if batch.source is not None:
+        return {"input_ids": batch.source.elements, "decoder_input_ids": elements}
+    types = {} if types is None else {"token_type_ids": types}
+    return {"input_ids": elements} | types
 
 
 def save_model(fit: Fit, model: Transformer, folder: Path) -> None:
@@ -196,7 +193,7 @@ def save_model(fit: Fit, model: Transformer, folder: Path) -> None:
     write_json(folder / "config.json", dict(fit.keys))
 
 
-def _preprocessing(reader: ImageReader) -> dict[str, Any]:
+def _preprocessing(reader: ImageReader) -> Values:
     config = reader.config
     height, width = config.dims
     crops = config.resize == "crop"
