@@ -219,7 +219,7 @@ def compare(
     )
     assert isinstance(task, Task)
     assert isinstance(as_bert, Task)
-    n, order = len(task.training.owner), task.order
+    n, order = len(task.training.owner), task.feed.order
     rows = round(n / order.batches)
     together = max(1, min(n // (4 * rows), MEGABATCH))
     steps = math.ceil(steps / together) * together

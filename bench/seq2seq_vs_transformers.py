@@ -106,7 +106,7 @@ class Marian:
 
         self.pairs = Pairs()
         self.targets = 0
-        self.rows = round((len(split) - inputs.too_long(most)) / task.order.batches)
+        self.rows = round((len(split) - inputs.too_long(most)) / task.feed.order.batches)
 
     def collate(self, rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
         """What DataCollatorForSeq2Seq does: pad to the longest, labels with -100, and the shifted

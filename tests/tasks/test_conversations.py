@@ -78,7 +78,7 @@ def test_targets_are_the_answers_and_their_ends_in_packed_rows(tmp_path):
             if one["role"] == "assistant"
         )
         found = []
-        for step in range(math.ceil(task.order.batches)):
+        for step in range(math.ceil(task.feed.order.batches)):
             [batch] = task.batches(step)
             at, targets = batch.at.tolist(), batch.targets.tolist()
             width = batch.elements.shape[1]
@@ -92,7 +92,7 @@ def test_targets_are_the_answers_and_their_ends_in_packed_rows(tmp_path):
             with evaluating(model):
                 logits = model(batch).logits
             place = 0
-            for number in (i for row in task.order.rows(step) for i in row):
+            for number in (i for row in task.feed.order.rows(step) for i in row):
                 [example] = task.training.examples([number])
                 with evaluating(model):
                     alone = model(task.processor.collate([[example]])).logits

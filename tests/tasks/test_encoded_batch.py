@@ -38,7 +38,7 @@ def test_rows_are_those_of_training(tmp_path, make):
         assert isinstance(row, EncodedMedia)
         values = json.loads(json.dumps(row.as_json(), allow_nan=False))
         assert values["patches"] == batch.elements[i].tolist()
-        (number,) = task.order.rows(2)[i]
+        (number,) = task.feed.order.rows(2)[i]
         assert values["file"] == task.training.records[number].where
         target = batch.targets[i]
         wanted = (

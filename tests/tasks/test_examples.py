@@ -64,7 +64,7 @@ def seen(batch) -> list[int]:
 )
 def test_every_example_is_fed_once_an_epoch(train):
     task = some(90, **train)
-    n = int(task.order.batches)
+    n = int(task.feed.order.batches)
     for epoch in (0, 1):
         steps = range(epoch * n, (epoch + 1) * n)
         assert sorted(
@@ -78,8 +78,8 @@ def test_a_batch_has_about_as_many_examples_as_asked(size, most):
     task = some(1500, most=most, batch_size=size)
     limit = size * np.mean(task.lengths)
     # a row beyond half of what a batch may have is alone
-    assert 0.49 * size < 1500 / task.order.batches <= size
-    steps = range(0, int(task.order.batches), 29)
+    assert 0.49 * size < 1500 / task.feed.order.batches <= size
+    steps = range(0, int(task.feed.order.batches), 29)
     slots = [task.batches(step)[0].elements.numel() for step in steps]
     assert max(slots) <= max(limit + 1, most)
     assert task.elements == sum(task.lengths)
@@ -88,7 +88,7 @@ def test_a_batch_has_about_as_many_examples_as_asked(size, most):
 @pytest.mark.parametrize("parts", [2, 3, 7])
 def test_parts_hold_what_the_whole_batch_does(parts):
     whole, cut = some(90, batch_tokens=300), some(90, batch_tokens=300, micro_batches=parts)
-    for step in range(int(whole.order.batches)):
+    for step in range(int(whole.feed.order.batches)):
         (one,) = whole.batches(step)
         pieces = cut.batches(step)
         assert [i for piece in pieces for i in seen(piece)] == seen(one)

@@ -178,8 +178,8 @@ def test_everything_is_fed_once_an_epoch_with_its_class(tmp_path, kind):
     }
     assert set(found) == expected
     assert len(expected) == 24
-    assert [task.order.rows(step) for step in range(4)] != [
-        task.order.rows(step) for step in range(4, 8)
+    assert [task.feed.order.rows(step) for step in range(4)] != [
+        task.feed.order.rows(step) for step in range(4, 8)
     ]
 
 
@@ -197,7 +197,7 @@ def test_what_is_fed_is_the_picture_itself(tmp_path):
     mean, std = every.mean((0, 1, 2)), every.std((0, 1, 2))
     (batch,) = task.batches(0)
     assert batch.elements.shape == (4, 4, 18)
-    for row, (number,) in zip(batch.elements, task.order.rows(0), strict=True):
+    for row, (number,) in zip(batch.elements, task.feed.order.rows(0), strict=True):
         name = Path(task.training.records[number].where).stem
         for t in range(4):
             top, left = 2 * (t // 2), 3 * (t % 2)

@@ -125,7 +125,7 @@ def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form,
         recipe(tmp_path, model=FORMS[form], augment={"image": {"crop": 1, "colour": 0.3}}),
         tmp_path / "run",
     )
-    steps = task.order.batches
+    steps = task.feed.order.batches
     batches = fed(task, range(steps))
     pictures = {row.parts[0] for row in task.training.records}
     assert len(pictures) < 30
@@ -136,7 +136,7 @@ def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form,
         read = sum(batch.n_elements for batch in batches)
         slots = sum(batch.elements.numel() for batch in batches)
         assert 0.7 < read / slots < 1
-    rows = chain.from_iterable(task.order.rows(step) for step in range(steps))
+    rows = chain.from_iterable(task.feed.order.rows(step) for step in range(steps))
     assert Counter(chain.from_iterable(rows)) == Counter(range(30))
     for step in reversed(range(2 * steps)):
         for one, again in zip(task.batches(step), fed(task, [step]), strict=True):
@@ -224,7 +224,7 @@ def test_loss_is_on_the_answers_alone(tmp_path):
         for word in answers
     }
     targets = batch.targets.tolist()
-    rows = [i for bundle in task.order.rows(0) for i in bundle]
+    rows = [i for bundle in task.feed.order.rows(0) for i in bundle]
     assert [targets[i : i + 2] for i in range(0, len(targets), 2)] == [
         answers[task.training.records[i].target] for i in rows
     ]
@@ -317,7 +317,7 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
     task = prepared(made, tmp_path / "skip")
     assert len(task.training.records) == 38
     assert any("left out: 1 file of train that" in sentence for sentence in task.opening())
-    steps = range(task.order.batches)
+    steps = range(task.feed.order.batches)
     assert sum(batch.n_targets for batch in fed(task, steps)) == 2 * 38  # a word and its end
 
 

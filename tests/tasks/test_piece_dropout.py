@@ -53,7 +53,7 @@ def test_a_tag_is_asked_for_where_its_word_ends(tmp_path):
     )
     task = prepared(made, tmp_path / "task")
     assert isinstance(task, TokenClassification)
-    seen, cuts, epoch = [], set(), task.order.batches
+    seen, cuts, epoch = [], set(), task.feed.order.batches
     for step in range(3 * epoch):
         (batch,) = task.batches(step)
         flat, at = batch.elements.flatten().numpy(), batch.at.numpy()
@@ -99,7 +99,7 @@ def test_a_pair_keeps_its_segments(tmp_path):
     )
     assert isinstance(task, Classification)
     seen, lengths = [], set()
-    for step in range(task.order.batches):
+    for step in range(task.feed.order.batches):
         (batch,) = task.batches(step)
         flat, kinds = batch.elements.flatten().numpy(), batch.token_type_ids.flatten().numpy()
         for slots, target in zip(documents(batch), batch.targets.tolist(), strict=True):
@@ -132,7 +132,7 @@ def test_both_sides_of_a_translation(tmp_path):
     task = prepared(made, tmp_path / "task")
     assert isinstance(task, TextToText)
     cuts: dict[str, set[tuple[int, ...]]] = {}
-    for step in range(3 * task.order.batches):
+    for step in range(3 * task.feed.order.batches):
         for batch in task.batches(step):
             for source, target in zip(
                 batch.source.elements.numpy(), batch.targets.numpy(), strict=True

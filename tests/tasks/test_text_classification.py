@@ -68,7 +68,7 @@ def test_two_independent_classes_are_learned_at_once(tmp_path):
 def fed(task: Classification) -> list[tuple[str, str]]:
     """Every document of an epoch with the names of its targets."""
     found = []
-    for step in range(task.order.batches):
+    for step in range(task.feed.order.batches):
         for batch in task.batches(step):
             documents = batch.where().document
             assert documents is not None

@@ -123,7 +123,7 @@ def test_every_word_of_a_long_document_bears_loss_once_an_epoch(tmp_path, overla
         },
         train={"length": length, "batch_size": 2},
     )
-    batches = [batch for step in range(task.order.batches) for batch in task.batches(step)]
+    batches = [batch for step in range(task.feed.order.batches) for batch in task.batches(step)]
     assert sum(batch.n_targets for batch in batches) == n + 1
     pairs = Counter(pair for batch in batches for pair in fed(batch, task))
     assert pairs == Counter([*((f"w{i}", f"t{i}") for i in range(n)), ("x", "t0")])
@@ -410,7 +410,9 @@ def test_targets_of_parts_stand_at_the_last_piece_of_their_words(tmp_path):
         processor={"tokenizer": {"kind": "byte"}},
     )
     task = prepared(made, tmp_path / "task")
-    batches = [batch for step in range(int(task.order.batches)) for batch in task.batches(step)]
+    batches = [
+        batch for step in range(int(task.feed.order.batches)) for batch in task.batches(step)
+    ]
     pairs = Counter(pair for batch in batches for pair in fed(batch, task))
     ends = [part["text"].split() for row in rows for part in row["input"] if "text" in part]
     tags = [tag for row in rows for tag in row["tags"]]

@@ -75,7 +75,7 @@ def media_rows(task: Task, rows: int, step: int) -> Iterator[EncodedMedia]:
     assert isinstance(task, Classification)
     inputs, processor = task.training, task.processor
     assert isinstance(inputs, MediaInputs)
-    numbers = [i for row in task.order.rows(step) for i in row]
+    numbers = [i for row in task.feed.order.rows(step) for i in row]
     pairs = ((b.elements, b.targets) for b in task.batches(step) if b.targets is not None)
     targets = (row for pair in pairs for row in zip(*pair, strict=True))
     for number, (patches, target) in zip(numbers[:rows], targets, strict=False):

@@ -20,6 +20,7 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.objectives.feed import WindowFeed
 from glassformer.tasks.predictors.embed import Embed
 from glassformer.tasks.predictors.fill import Fill
 from glassformer.tasks.task import Card, Sample
@@ -33,9 +34,23 @@ ROWS = 32
 SHOWN = 48
 
 
+class MaskedFeed(WindowFeed):
+    """Windows of running text with masks."""
+
+    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
+        """See `Feed`; masked as a whole and then cut, so that micro-batches change nothing."""
+        train = self.recipe.train
+        rows = windows(self.task.split("train"), self.order.rows(step), self.length)
+        whole, numbers = self.task.masking(rows, train.seed, step), np.arange(len(rows.elements))
+        pieces = micro_batches(numbers, train.micro_batches, rank, count)
+        batches = [masked_rows(whole, piece) for piece in pieces.rows]
+        return Share(batches, pieces.first, pieces.idle)
+
+
 class FillMask(RunningText):
     """Hidden tokens of running text, each predicted from both sides of it."""
 
+    feeds = MaskedFeed
     uses = (Fill, Embed)
     verb = "fill"
     capabilities = frozenset({"masked"})
@@ -51,15 +66,6 @@ class FillMask(RunningText):
     def masking(self) -> Masking:
         """How this recipe masks."""
         return masking_of(self.processor.tokenizer, self.recipe.train)
-
-    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
-        """See `Task`; masked as a whole and then cut, so that micro-batches change nothing."""
-        train = self.recipe.train
-        rows = windows(self.split("train"), self.order.rows(step), self.length)
-        whole, numbers = self.masking(rows, train.seed, step), np.arange(len(rows.elements))
-        pieces = micro_batches(numbers, train.micro_batches, rank, count)
-        batches = [masked_rows(whole, piece) for piece in pieces.rows]
-        return Share(batches, pieces.first, pieces.idle)
 
     def measured(self) -> list[str]:
         """See `Task`."""

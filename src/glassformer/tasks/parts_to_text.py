@@ -72,9 +72,8 @@ class PartsToText(TextToText):
         """See `RecordTask`."""
         return not self.encoder_decoder
 
-    @property
-    def elements(self) -> int:
-        """See `Task`: a prefix that examples share counts once."""
+    def count_elements(self) -> int:
+        """See `RecordTask`: a prefix that examples share counts once."""
         inputs, lengths = self.training, self.lengths
         assert isinstance(inputs, PartsInputs)
         return sum(inputs.bundle_length(own, lengths) for own in inputs.bundles(self.share_prefix))

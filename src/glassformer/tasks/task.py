@@ -75,6 +75,8 @@ class Task(ABC):
     """The command that uses it."""
     uses: ClassVar[tuple[Any, ...]] = ()
     """Its predictors, the main one first."""
+    feeds: ClassVar[type[Any]]
+    """The kind of its feed."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
     """Scores by which the best model may be chosen."""
 
@@ -150,30 +152,35 @@ class Task(ABC):
         """The split that samples are of."""
         return "validation" if self.validated else "train"
 
+    @cached_property
+    def feed(self) -> Any:
+        """Its training data as batches; see `objectives.feed`."""
+        return self.feeds(self)
+
     @property
     def length(self) -> int:
-        """Elements of a typical training sequence; 0: nothing is trained."""
-        return 0
+        """See `Feed`."""
+        return self.feed.length
 
     @property
     def elements(self) -> int:
-        """Elements of all training data (of pairs, targets)."""
-        return 0
+        """See `Feed`."""
+        return self.feed.elements
 
     @property
     def sequences(self) -> int:
-        """Sequences in a step, about."""
-        return 0
+        """See `Feed`."""
+        return self.feed.sequences
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the training data, 16 hex digits."""
-        return ""
+        """See `Feed`."""
+        return self.feed.fingerprint
 
     @property
     def extent(self) -> str:
-        """How much training data there is, in words."""
-        return f"{self.elements:,} {plural(self.processor.unit)}"
+        """See `Feed`."""
+        return self.feed.extent
 
     def measured(self) -> list[str]:
         """How scores are measured, in sentences."""
@@ -181,16 +188,15 @@ class Task(ABC):
 
     def opening(self) -> list[str]:
         """Sentences on the data, logged when training begins."""
-        return self.processor.description()
+        return self.feed.opening()
 
     def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
-        """The micro-batches of a step that process `rank` of `count` computes, a function of (seed,
-        step, rank, count); together those of all processes are the same for any `count`."""
-        return Share([])
+        """See `Feed`."""
+        return self.feed.share(step, rank, count)
 
     def batches(self, step: int) -> list[Batch]:
-        """All micro-batches of a step."""
-        return self.share(step).batches
+        """See `Feed`."""
+        return self.feed.batches(step)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """Training loss, summed over targets."""

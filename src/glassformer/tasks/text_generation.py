@@ -1,24 +1,20 @@
 """Text generation: the next token of running text (Notes B, D, E)."""
 
-import hashlib
-import json
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import torch
 
 from glassformer.core.batch import IGNORE, Batch
 from glassformer.core.errors import ConfigError, DataError, counted
-from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
-from glassformer.data.order import WindowOrder
-from glassformer.data.tokens import training_order
+from glassformer.data.collate import evaluation_windows
 from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import Processor
 from glassformer.processors.tokens.elements import token_names
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.objectives.feed import WindowFeed
 from glassformer.tasks.predictors.chat import Chat
 from glassformer.tasks.predictors.choose import Choose
 from glassformer.tasks.predictors.embed import Embed
@@ -26,12 +22,11 @@ from glassformer.tasks.predictors.generate import Generate
 from glassformer.tasks.predictors.score import Score
 from glassformer.tasks.task import Card, Sample, Task
 
-READ_WHOLE = 1 << 20
-"""Tokens up to which all of a split are hashed."""
-
 
 class RunningText(Task):
     """Windows of running text; training predicts some of its tokens."""
+
+    feeds = WindowFeed
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
@@ -40,64 +35,12 @@ class RunningText(Task):
 
     def check_size(self) -> None:
         """Raise DataError for less text than one training sequence needs."""
-        _ = self.order
-
-    @property
-    def length(self) -> int:
-        """See `Task`."""
-        return self.recipe.train.length or self.recipe.model.max_length
-
-    @property
-    def sequences(self) -> int:
-        """See `Task`."""
-        train = self.recipe.train
-        if train.batch_tokens is None:
-            return train.batch_size
-        parts = train.micro_batches
-        return max(1, train.batch_tokens // self.length // parts) * parts
-
-    @property
-    def elements(self) -> int:
-        """See `Task`."""
-        return len(self.split("train").tokens)
-
-    @property
-    def fingerprint(self) -> str:
-        """See `Task`."""
-        counts = {name: len(self.data[name].tokens) for name in sorted(self.data)}
-        seen = hashlib.sha256(json.dumps(counts).encode())
-        for name in counts:
-            tokens = self.data[name].tokens
-            seen.update(tokens[:: len(tokens) // READ_WHOLE + 1].tobytes())
-        return seen.hexdigest()[:16]
+        _ = self.feed.order
 
     @property
     def validated(self) -> bool:
         """See `Task`: at least one token must have another before it."""
         return "validation" in self.data and len(self.data["validation"].tokens) >= 2
-
-    def opening(self) -> list[str]:
-        """See `Task`."""
-        tokens, steps = len(self.split("train").tokens), self.recipe.train.steps
-        per_step = self.sequences * self.length
-        return [
-            *self.processor.description(),
-            f"{tokens:,} training tokens, {per_step:,} per step, {steps:,} steps = "
-            f"{steps * per_step / max(1, tokens):.1f} epochs",
-        ]
-
-    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
-        """See `Task`."""
-        rows, parts = self.order.rows(step), self.recipe.train.micro_batches
-        pieces = micro_batches(rows, parts, rank, count)
-        batches = [windows(self.split("train"), own, self.length) for own in pieces.rows]
-        return Share(batches, pieces.first, pieces.idle)
-
-    @cached_property
-    def order(self) -> WindowOrder:
-        """Where the windows of each step begin."""
-        seed = self.recipe.train.seed
-        return training_order(self.split("train"), self.length, self.sequences, seed)
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
         """See `Task`: with the next tokens as targets."""

@@ -153,7 +153,7 @@ class PairsToText(TextToText):
 
     def check_size(self) -> None:
         """Raise DataError if no training pair, or no validation pair, fits into the model."""
-        _ = self.order
+        _ = self.feed.order
         inputs, longest = self.data.get("validation"), self.recipe.model.max_length
         if inputs and inputs.too_long(longest) == len(inputs.split):
             raise DataError(
