@@ -213,7 +213,7 @@ def test_evaluate_equals_the_score_of_every_window(run):
     assert scores["tokens"] == len(ids) - 1
     assert scores["loss"] == pytest.approx(total / (len(ids) - 1), rel=1e-5)
     task = type(run.task)(run.recipe, run.processor, run.folder, kept)
-    three = task.evaluate(run.model, "validation", Evaluation(rows=3))["loss"]
+    three = task.objective.evaluate(run.model, "validation", Evaluation(rows=3))["loss"]
     assert three == pytest.approx(scores["loss"], rel=1e-6)
 
 

@@ -332,7 +332,7 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
             f"{run} reads one {medium} and no text, got --text {text!r}; leave it out to check "
             f"an {medium} input that the run keeps."
         )
-    batch = opened.task.batch_to_check(opened.model, text)
+    batch = opened.task.objective.batch_to_check(opened.model, text)
     if accept_changed:
         record(run)
     return list(checks.model_rows(opened.model, batch))

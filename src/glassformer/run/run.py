@@ -233,7 +233,7 @@ class Run:
 
     def cross_attention(self, source: str, target: str) -> CrossAttention:
         """Cross-attention of a pair in every head: word alignments, and data for pictures."""
-        return cross_attention(self.model, self.task.pair, source, target)
+        return cross_attention(self.model, self.task.objective.pair, source, target)
 
     def predictor(self, verb: str) -> Predictor[Any]:
         """The predictor of a verb, such as `tag`; ConfigError: this model has none."""
@@ -310,11 +310,11 @@ class Run:
 
     @cached_property
     def _outcomes(self) -> tuple[str, ...]:
-        return self.task.outcomes()
+        return self.task.objective.outcomes()
 
     def example_inputs(self) -> list[Any]:
         """Inputs to begin with, as requests have them; may be empty."""
-        return self.task.example_inputs(self.folder)
+        return self.task.objective.example_inputs(self.folder)
 
 
 def _each(given: Any, call: Callable[[Sequence[str]], Any]) -> Any:

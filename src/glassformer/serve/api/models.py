@@ -34,7 +34,7 @@ class Served:
 
     def refusal(self, route: str) -> str | None:
         """Why this run has no answer at a route; None: it is another task's."""
-        if any(route == CHAT and route in one.routes for one in self.run.task.uses):
+        if any(route == CHAT and route in one.routes for one in self.run.task.kind.predictors):
             return f"The model {self.id!r} has no chat template."
         if route == EMBEDDINGS and self.run.processor.medium:
             return f"The model {self.id!r} reads {self.run.processor.noun}s, not text."

@@ -103,7 +103,7 @@ class OpContext:
     @property
     def capabilities(self) -> frozenset[str]:
         """Inputs and outcomes of the run; see `Processor.capabilities` and `Task.capabilities`."""
-        return self.run.task.capabilities | self.run.processor.capabilities
+        return self.run.task.kind.capabilities | self.run.processor.capabilities
 
     def look(self, request: LookRequest) -> Look:
         """The look of a request."""

@@ -31,7 +31,7 @@ def model(context: OpContext) -> Reply:
     if config.is_encoder_decoder:
         places += [("", "cross", stack), ("encoder", "self", "encoder")]
     sizes = {"layers": config.n_layers, "heads": config.n_heads}
-    summary = processor.summary or run.task.summary.format(inputs=plural(processor.noun))
+    summary = processor.summary or run.task.kind.summary.format(inputs=plural(processor.noun))
     header = {
         "name": run.folder.resolve().name,
         "path": str(run.folder),

@@ -1,4 +1,4 @@
-"""Feeds: the encoded training data of a task as batches, a function of (seed, step).
+"""Feeds: the encoded training data of an objective as batches, a function of (seed, step).
 
 windows, or examples with targets ──order──> rows of a step ──cut──> micro-batches of each process
 """
@@ -24,10 +24,14 @@ READ_WHOLE = 1 << 20
 
 
 class Feed(ABC):
-    """The batches of a task's training data."""
+    """The batches of an objective's training data."""
 
-    def __init__(self, task: Any):
-        self.task, self.recipe, self.processor = task, task.recipe, task.processor
+    def __init__(self, objective: Any):
+        self.objective, self.recipe, self.processor = (
+            objective,
+            objective.recipe,
+            objective.processor,
+        )
 
     @property
     @abstractmethod
@@ -85,7 +89,7 @@ class WindowFeed(Feed):
     @property
     def elements(self) -> int:
         """See `Feed`."""
-        return len(self.task.split("train").tokens)
+        return len(self.objective.split("train").tokens)
 
     @property
     def sequences(self) -> int:
@@ -99,7 +103,7 @@ class WindowFeed(Feed):
     @property
     def fingerprint(self) -> str:
         """See `Feed`."""
-        data = self.task.data
+        data = self.objective.data
         counts = {name: len(data[name].tokens) for name in sorted(data)}
         seen = hashlib.sha256(json.dumps(counts).encode())
         for name in counts:
@@ -121,13 +125,13 @@ class WindowFeed(Feed):
     def order(self) -> WindowOrder:
         """The first elements of the windows of each step; DataError: less text than a window."""
         seed = self.recipe.train.seed
-        return training_order(self.task.split("train"), self.length, self.sequences, seed)
+        return training_order(self.objective.split("train"), self.length, self.sequences, seed)
 
     def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
         """See `Feed`."""
         rows, parts = self.order.rows(step), self.recipe.train.micro_batches
         pieces = micro_batches(rows, parts, rank, count)
-        batches = [windows(self.task.split("train"), own, self.length) for own in pieces.rows]
+        batches = [windows(self.objective.split("train"), own, self.length) for own in pieces.rows]
         return Share(batches, pieces.first, pieces.idle)
 
 
@@ -137,10 +141,12 @@ class ExampleFeed(Feed):
     @cached_property
     def order(self) -> Order:
         """The sequences in the batch of each step."""
-        task, train = self.task, self.recipe.train
+        objective, train = self.objective, self.recipe.train
         longest = train.length or self.recipe.model.max_length
-        sizes = Sizes(train.batch_size, train.batch_tokens, longest, train.seed, task.share_prefix)
-        return self.processor.order(task.training, task.lengths, sizes)
+        sizes = Sizes(
+            train.batch_size, train.batch_tokens, longest, train.seed, objective.share_prefix
+        )
+        return self.processor.order(objective.training, objective.lengths, sizes)
 
     def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
         """See `Feed`."""
@@ -148,19 +154,19 @@ class ExampleFeed(Feed):
         pieces = micro_batches(np.arange(len(rows)), parts, rank, count)
         own = [[rows[i] for i in piece] for piece in pieces.rows]
         numbers = [i for piece in own for row in piece for i in row]
-        examples = iter(self.task.with_targets(numbers, step) if numbers else ())
+        examples = iter(self.objective.with_targets(numbers, step) if numbers else ())
         filled = [[[next(examples) for _ in row] for row in piece] for piece in own]
-        return Share([self.task.collate(piece) for piece in filled], pieces.first, pieces.idle)
+        return Share([self.objective.collate(piece) for piece in filled], pieces.first, pieces.idle)
 
     @property
     def length(self) -> int:
         """See `Feed`: the mean."""
-        return max(1, round(self.elements / len(self.task.lengths)))
+        return max(1, round(self.elements / len(self.objective.lengths)))
 
     @property
     def elements(self) -> int:
         """See `Feed`."""
-        return self.task.count_elements()
+        return self.objective.count_elements()
 
     @property
     def sequences(self) -> int:
@@ -173,9 +179,11 @@ class ExampleFeed(Feed):
     @property
     def fingerprint(self) -> str:
         """See `Feed`."""
-        columns = (np.asarray(value) for target in self.task.targets for value in target.values())
+        columns = (
+            np.asarray(value) for target in self.objective.targets for value in target.values()
+        )
         seen = hashlib.sha256()
-        read = self.task.training.fingerprint()
+        read = self.objective.training.fingerprint()
         for part in chain(read, (column.tobytes() for column in columns)):
             seen.update(part + b"|")
         return seen.hexdigest()[:16]
@@ -183,11 +191,11 @@ class ExampleFeed(Feed):
     @property
     def extent(self) -> str:
         """See `Feed`."""
-        return f"{len(self.task.lengths):,} training {self.processor.noun}s, {super().extent}"
+        return f"{len(self.objective.lengths):,} training {self.processor.noun}s, {super().extent}"
 
     def opening(self) -> list[str]:
         """See `Feed`: also how often the sequences are seen, and what could not be read."""
-        order, steps, data = self.order, self.recipe.train.steps, self.task.data
+        order, steps, data = self.order, self.recipe.train.steps, self.objective.data
         clipped = sum(of.clipped for of in data.values())
         long = f"{counted(clipped, 'recording')} longer than a clip: what is beyond it is not heard"
         return [

@@ -137,7 +137,7 @@ class Classify(HeadPredictor[ClassifyOptions]):
         """See `Predictor`: the names of classes are listed."""
         number = {"type": "number", "minimum": 0, "maximum": 1}
         values = {
-            "labels": {"type": "array", "items": {"enum": list(task.outcomes())}},
+            "labels": {"type": "array", "items": {"enum": list(task.objective.outcomes())}},
             "probabilities": {"type": "object", "additionalProperties": number},
         }
         return {"type": "object", "properties": values, "required": list(values)}

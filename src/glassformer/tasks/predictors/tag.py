@@ -141,6 +141,6 @@ class Tag(HeadPredictor[TagOptions]):
     @classmethod
     def schema(cls, task: Task) -> dict[str, Any]:
         """See `Predictor`: the names of tags are listed."""
-        tags = {"type": "array", "items": {"enum": list(task.outcomes())}}
+        tags = {"type": "array", "items": {"enum": list(task.objective.outcomes())}}
         values = {"words": {"type": "array", "items": {"type": "string"}}, "tags": tags}
         return {"type": "object", "properties": values, "required": list(values)}

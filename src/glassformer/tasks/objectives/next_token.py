@@ -15,22 +15,18 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.objectives.feed import WindowFeed
-from glassformer.tasks.predictors.chat import Chat
-from glassformer.tasks.predictors.choose import Choose
-from glassformer.tasks.predictors.embed import Embed
+from glassformer.tasks.objectives.objective import Card, Objective, Sample
 from glassformer.tasks.predictors.generate import Generate
-from glassformer.tasks.predictors.score import Score
-from glassformer.tasks.task import Card, Sample, Task
 
 
-class RunningText(Task):
+class WindowObjective(Objective):
     """Windows of running text; training predicts some of its tokens."""
 
     feeds = WindowFeed
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """See `Task`."""
+        """See `Objective`."""
         return recipe.with_vocabulary(processor.vocab_size)
 
     def check_size(self) -> None:
@@ -39,11 +35,11 @@ class RunningText(Task):
 
     @property
     def validated(self) -> bool:
-        """See `Task`: at least one token must have another before it."""
+        """See `Objective`: at least one token must have another before it."""
         return "validation" in self.data and len(self.data["validation"].tokens) >= 2
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
-        """See `Task`: with the next tokens as targets."""
+        """See `Objective`: with the next tokens as targets."""
         batch, most = super().batch_to_check(model, text), model.config.max_length
         if not 2 <= (n := batch.elements.shape[1]) <= most:
             raise ConfigError(
@@ -54,11 +50,11 @@ class RunningText(Task):
         return replace(batch, targets=targets)
 
     def card(self) -> Card:
-        """See `Task`."""
+        """See `Objective`."""
         tokenizer, chats = self.processor.tokenizer, self.processor.template is not None
         return Card(
             f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens",
-            f"{self.sequences} x {self.length} tokens",
+            f"{self.feed.sequences} x {self.feed.length} tokens",
             f"glassformer chat {self.folder}\n"
             * chats
             + f'glassformer generate {self.folder} --prompt "..."\n'
@@ -66,27 +62,22 @@ class RunningText(Task):
         )
 
     def outcomes(self) -> tuple[str, ...]:
-        """See `Task`."""
+        """See `Objective`."""
         return token_names(self.processor.tokenizer, self.recipe.model.vocab_size)
 
 
-class TextGeneration(RunningText):
+class NextToken(WindowObjective):
     """The next token of running text."""
 
-    uses = (Generate, Chat, Score, Choose, Embed)
-    verb = "generate"
-    capabilities = frozenset({"generates"})
-    summary = "continues a text"
-
     def measured(self) -> list[str]:
-        """See `Task`."""
+        """See `Objective`."""
         longest = self.recipe.model.max_length
         return [f"Each token is predicted from those before it in a window of at most {longest:,}."]
 
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """See `Task`."""
+        """See `Objective`."""
         tokens, length = self.split(split), model.config.max_length
         rows = of.rows or max(1, 4096 // length)
         batches = evaluation_windows(tokens, rows, length, of.limit)
@@ -99,12 +90,12 @@ class TextGeneration(RunningText):
         return score.result(tokens.n_bytes if of.limit is None else None)
 
     def sampled(self, model: Transformer) -> Sample:
-        """See `Task`: `train.sample.prompt` continued, the same for the same weights."""
+        """See `Objective`: `train.sample.prompt` continued, the same for the same weights."""
         train, tokenizer = self.recipe.train, self.processor.tokenizer
         prompt = train.sample.prompt
         if not len(tokenizer.encode(prompt)):  # as spaces are to a tokenizer of words
             prompt = tokenizer.decode([int(self.split("train").tokens[0])])
         chosen = {"max_new_tokens": train.sample.tokens, "temperature": 0.8, "seed": train.seed}
         how = GenerateConfig.parse({**chosen, "overflow": "window"})
-        text = prompt + Generate(model, self).complete([prompt], how)[0]
+        text = prompt + Generate(model, self.task).complete([prompt], how)[0]
         return Sample(text, {"sample": text})

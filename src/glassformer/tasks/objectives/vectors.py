@@ -2,21 +2,19 @@
 
 from typing import Any
 
+import torch
+
 from glassformer.core.errors import ConfigError
+from glassformer.layers.losses import LossSum
+from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.predictors.embed import Embed
-from glassformer.tasks.task import Card, Task, refused
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation
+from glassformer.tasks.objectives.objective import Card, Objective
 
 
-class FeatureExtraction(Task):
+class Vectors(Objective):
     """Vectors of inputs; nothing is trained."""
-
-    uses = (Embed,)
-    capabilities = frozenset({"vectors"})
-    summary = "computes vectors"
-    loss = refused("a loss")
-    evaluate = refused("evaluating")
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
@@ -27,12 +25,22 @@ class FeatureExtraction(Task):
         )
 
     @property
-    def verb(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """See `Task`: no command computes the vectors of images and audio, but they can be seen."""
+    def verb(self) -> str:
+        """See `Objective`: no command computes vectors of images and audio."""
         return "inspect" if self.processor.medium else "embed"
 
     def card(self) -> Card:
-        """See `Task`."""
+        """See `Objective`."""
         described = "; ".join(self.processor.description())
         lines = "" if self.processor.medium else " < lines"
-        return Card(described, "nothing", f"glassformer {self.verb} {self.folder}{lines}")
+        return Card(described, "nothing", f"glassformer {self.task.verb} {self.folder}{lines}")
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
+        """Refused."""
+        raise self.task.refusal("a loss")
+
+    def evaluate(
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
+    ) -> dict[str, Any]:
+        """Refused."""
+        raise self.task.refusal("evaluating")

@@ -16,25 +16,19 @@ from glassformer.processors.inputs import Inputs
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
-from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.predictors.chat import Chat, Reply
-from glassformer.tasks.predictors.choose import Choose
-from glassformer.tasks.predictors.score import Score
-from glassformer.tasks.task import Card, Sample
+from glassformer.tasks.objectives.examples import GeneratedTokens
+from glassformer.tasks.objectives.objective import Card, Sample
+from glassformer.tasks.predictors.chat import Chat
 
 SHOWN = 3
 
 
-class Conversations(GenerativeTask):
+class AnswerTokens(GeneratedTokens):
     """The next message of the assistant; every prompt is a message of the user."""
-
-    uses = (Chat, Reply, Score, Choose, *GenerativeTask.uses)
-    verb = "chat"
-    summary = "answers messages"
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """See `Task`."""
+        """See `Objective`."""
         return recipe.with_vocabulary(processor.vocab_size)
 
     def check_size(self) -> None:
@@ -52,13 +46,13 @@ class Conversations(GenerativeTask):
         return self.processor.facts.window
 
     def targets_of(self, inputs: Inputs, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """See `RecordTask`: examples have them."""
+        """See `ExampleObjective`: examples have them."""
         return [{}] * len(numbers)
 
     def opening(self) -> list[str]:
-        """See `Task`: also what is predicted, and what is left out."""
+        """See `Objective`: also what is predicted, and what is left out."""
         examples = self.training.examples(range(len(self.training.owner)))
-        every = self.elements
+        every = self.feed.elements
         bearing = sum(len(one.at) for one in examples if one.at is not None)
         said = [
             *super().opening(),
@@ -82,7 +76,7 @@ class Conversations(GenerativeTask):
             )
 
     def measured(self) -> list[str]:
-        """See `Task`."""
+        """See `Objective`."""
         if self.processor.facts.predicts_all:
             return ["Loss, perplexity and bits per byte are of every token of a conversation."]
         return [
@@ -93,7 +87,7 @@ class Conversations(GenerativeTask):
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """See `Task`: of the targets alone, in packed rows."""
+        """See `Objective`: of the targets alone, in packed rows."""
         inputs = self.split(split)
         groups = inputs.groups(model.config.max_length)
         chosen = (inputs.examples(groups[i]) for i in spread(len(groups), of.limit))
@@ -104,14 +98,14 @@ class Conversations(GenerativeTask):
         return score.result(n_bytes if of.limit is None else None)
 
     def sampled(self, model: Transformer) -> Sample:
-        """See `Task`: the first questions, their answers and those of the model."""
+        """See `Objective`: the first questions, their answers and those of the model."""
         split = self.split(self.shown_split)
         asked = map(_question, (split.records[int(i)] for i in split.owner.tolist()))
         found = [*islice((one for one in asked if one[0]), SHOWN)]
         how = self.recipe.generate.model_copy(
             update={"max_new_tokens": self.recipe.train.sample.tokens, "seed": 0}
         )
-        outputs = [Chat(model, self).complete([asked], how)[0] for asked, _ in found]
+        outputs = [Chat(model, self.task).complete([asked], how)[0] for asked, _ in found]
         rows = [
             {"source": asked[-1].content, "reference": answer, "output": output}
             for (asked, answer), output in zip(found, outputs, strict=True)
@@ -120,13 +114,13 @@ class Conversations(GenerativeTask):
         return Sample(text, {"samples": rows, "inputs": [row["source"] for row in rows]})
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
-        """See `Task`: with the next tokens as targets."""
+        """See `Objective`: with the next tokens as targets."""
         batch = super().batch_to_check(model, text)
         targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
         return replace(batch, targets=targets)
 
     def card(self) -> Card:
-        """See `Task`."""
+        """See `Objective`."""
         return replace(
             super().card(),
             use=f"glassformer chat {self.folder}\nglassformer evaluate {self.folder}",

@@ -1,4 +1,4 @@
-"""Classification: one class for each input, or any number of them (Note D)."""
+"""InputClasses: one class for each input, or any number of them (Note D)."""
 
 import re
 from collections import Counter
@@ -22,15 +22,13 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
-from glassformer.tasks.labels import LabelScores, LabelTask
+from glassformer.tasks.objectives.labels import Classes, LabelObjective, LabelScores
+from glassformer.tasks.objectives.objective import SHOWN, Sample
 from glassformer.tasks.options import ClassifyOptions
 from glassformer.tasks.predictors.classify import Classify, Labels
-from glassformer.tasks.predictors.embed import Embed
 from glassformer.tasks.predictors.predictor import ALL, Parsed
 from glassformer.tasks.shown import shown
-from glassformer.tasks.task import SHOWN, Sample
 
 FEW_IDS = 10
 """Training inputs for which nearly as many classes are refused."""
@@ -42,18 +40,14 @@ SEPARATORS = ";,|"
 """Usual separators of several classes in a cell."""
 
 
-class Classification(LabelTask):
+class InputClasses(LabelObjective):
     """A class for each input, or several (`model.multi_label`)."""
 
-    uses = (Classify, Embed)
-    capabilities = frozenset({"classes"})
-    summary = "classifies {inputs}"
-    verb = "classify"
     metrics = ("loss", "accuracy", "macro_f1")
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
-        """See `Task`. DataError: a class unknown to the model, or only one."""
+        """See `Objective`. DataError: a class unknown to the model, or only one."""
         recipe = recipe.with_vocabulary(processor.vocab_size)
         model = recipe.model
         if model.architecture == "decoder" and model.pool == "first":
@@ -78,7 +72,7 @@ class Classification(LabelTask):
         return recipe
 
     def target(self, record: Any, units: slice) -> dict[str, Any]:
-        """See `RecordTask`."""
+        """See `ExampleObjective`."""
         numbers = self.classes.numbers(labels_of(record))
         if not self.recipe.model.multi_label:
             return {"targets": numbers[:1]}
@@ -87,7 +81,7 @@ class Classification(LabelTask):
         return {"targets": targets}
 
     def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
-        """See `RecordTask`: mixed as the inputs are."""
+        """See `ExampleObjective`: mixed as the inputs are."""
         examples = super().with_targets(numbers, step)
         targets = np.concatenate([e.targets for e in examples if e.targets is not None])
         mixed = self.processor.mixed(targets, len(self.classes.names), numbers, step)
@@ -99,18 +93,18 @@ class Classification(LabelTask):
         ]
 
     def counts(self) -> np.ndarray:
-        """See `LabelTask`. DataError: there is only one class."""
+        """See `LabelObjective`. DataError: there is only one class."""
         owner, records = self.training.owner, self.training.records
         counts = Counter(label for i in owner.tolist() for label in labels_of(records[i]))
         check_counts(counts, self.processor.noun, self.recipe.model.multi_label)
         return np.array([counts[name] for name in self.classes.names])
 
     def check_size(self) -> None:
-        """See `Task`: of the inputs that could be read."""
+        """See `Objective`: of the inputs that could be read."""
         _ = self.weights
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
-        """See `Task`."""
+        """See `Objective`."""
         if not self.recipe.model.multi_label:
             return super().loss(logits, targets)
         weights = None if self.weights is None else self.weights.to(logits.device)
@@ -120,7 +114,7 @@ class Classification(LabelTask):
         return found
 
     def opening(self) -> list[str]:
-        """See `Task`."""
+        """See `Objective`."""
         counts = Counter(chain.from_iterable(map(labels_of, self.training.records)))
         common = ", ".join(f"{name} {n:,}" for name, n in counts.most_common(8))
         classes = f"{len(self.classes.names)} classes, the most frequent: {common}"
@@ -136,7 +130,7 @@ class Classification(LabelTask):
             windows = [range(first[i], first[i + 1]) for i in part]
             examples = iter(inputs.examples(list(chain.from_iterable(windows))))
             parsed = [Parsed(None, [*islice(examples, len(own))]) for own in windows]
-            predictor = Classify(model, self, of.precision)
+            predictor = Classify(model, self.task, of.precision)
             found = predictor.predict(parsed, ClassifyOptions(), ALL)
             return np.stack([one.probabilities for one in found if isinstance(one, Labels)])
 
@@ -146,7 +140,7 @@ class Classification(LabelTask):
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """See `Task`; files that could not be read are counted as `unreadable`."""
+        """See `Objective`; files that could not be read are counted as `unreadable`."""
         inputs = self.split(split)
         for record in inputs.records:
             check_labels(record, model.config.multi_label)
@@ -175,7 +169,7 @@ class Classification(LabelTask):
         return found | ({"unreadable": len(inputs.skipped)} if inputs.skipped else {})
 
     def measured(self) -> list[str]:
-        """See `Task`."""
+        """See `Objective`."""
         said = "Macro F1 is the mean over the classes that occur."
         if not self.recipe.model.multi_label:
             return [said]
@@ -187,11 +181,11 @@ class Classification(LabelTask):
 
     @property
     def main_metric(self) -> str:
-        """See `LabelTask`."""
+        """See `LabelObjective`."""
         return "micro_f1" if self.recipe.model.multi_label else "accuracy"
 
     def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
-        """See `LabelTask`."""
+        """See `LabelObjective`."""
         texts, several = self.processor.read_texts, self.recipe.model.multi_label
         row = lambda one: LabelledTexts(texts(one), labels_of(one))
         return class_baselines(
@@ -199,7 +193,7 @@ class Classification(LabelTask):
         )
 
     def sampled(self, model: Transformer) -> Sample:
-        """See `Task`: the first inputs and their classes."""
+        """See `Objective`: the first inputs and their classes."""
         inputs, (records, given) = self.split(self.shown_split), self.samples(SHOWN)
         found = self.probabilities(model, inputs, EVERYTHING, range(len(records)))
         names, several = self.classes.names, model.config.multi_label
@@ -210,7 +204,7 @@ class Classification(LabelTask):
         return Sample("\n".join(lines), {"samples": rows, "inputs": given})
 
     def thumbnail(self, where: str) -> np.ndarray | None:
-        """See `Task`."""
+        """See `Objective`."""
         number = self._held.get(where)
         return None if number is None else self.split("validation").picture(number)
 
@@ -220,26 +214,26 @@ class Classification(LabelTask):
         return {record.where: number for number, record in enumerate(records)}
 
     def pace(self, elements_per_second: float) -> str:
-        """See `Task`."""
+        """See `Objective`."""
         plain = super().pace(elements_per_second)
         if self.processor.elements == "tokens":
             return plain
-        return f"{elements_per_second / self.length:,.0f} {self.processor.noun}s/s, {plain}"
+        return f"{elements_per_second / self.feed.length:,.0f} {self.processor.noun}s/s, {plain}"
 
     def excerpt(self, batch: Batch) -> str:
-        """See `Task`."""
+        """See `Objective`."""
         if self.processor.elements == "tokens":
             return super().excerpt(batch)
         return f"{self.processor.noun}s of mean {float(batch.elements.float().mean()):.3g}"
 
     @property
     def use(self) -> str:
-        """See `RecordTask`."""
+        """See `ExampleObjective`."""
         patches = self.processor.elements == "patches"
         return f"glassformer classify {self.folder} {'FILE ...' if patches else '< lines'}"
 
     def target_name(self, index: int) -> str:
-        """See `Task`: of several classes, bit c of the number is class c."""
+        """See `Objective`: of several classes, bit c of the number is class c."""
         if not self.recipe.model.multi_label:
             return super().target_name(index)
         return ", ".join(name for c, name in enumerate(self.outcomes()) if index >> c & 1)

@@ -1,4 +1,4 @@
-"""Tasks on single records: encoded inputs and their targets."""
+"""Bases of objectives on single records: encoded inputs with their targets, or tokens to write."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,9 +10,13 @@ import numpy as np
 from glassformer.core.batch import Batch
 from glassformer.core.errors import plural
 from glassformer.data.example import Example
+from glassformer.data.order import spread
+from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
+from glassformer.processors.tokens.elements import token_names
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.objectives.feed import ExampleFeed
-from glassformer.tasks.task import Card, Task
+from glassformer.tasks.objectives.objective import Card, Objective
 
 
 def merged(examples: Sequence[Example], targets: Sequence[dict[str, Any]]) -> list[Example]:
@@ -20,7 +24,7 @@ def merged(examples: Sequence[Example], targets: Sequence[dict[str, Any]]) -> li
     return [replace(e, **t) if t else e for e, t in zip(examples, targets, strict=True)]
 
 
-class RecordTask(Task):
+class ExampleObjective(Objective):
     """A task whose training data are examples."""
 
     feeds = ExampleFeed
@@ -73,10 +77,10 @@ class RecordTask(Task):
     @property
     def use(self) -> str:
         """A command that uses the model."""
-        return f"glassformer {self.verb} {self.folder} < lines"
+        return f"glassformer {self.task.verb} {self.folder} < lines"
 
     def card(self) -> Card:
-        """See `Task`."""
+        """See `Objective`."""
         train, noun = self.recipe.train, f"{self.processor.noun}s"
         size = f"{train.batch_size} {noun}"
         if train.batch_tokens is not None:
@@ -84,3 +88,29 @@ class RecordTask(Task):
         read = "; ".join(self.processor.description()).removeprefix("tokenizer: ")
         reads = "Tokenizer" if self.processor.elements == "tokens" else noun.capitalize()
         return Card(read, size, f"{self.use}\nglassformer evaluate {self.folder}", reads)
+
+
+class GeneratedTokens(ExampleObjective):
+    """Tokens for each input; loss is on these tokens alone."""
+
+    def answered(self, inputs: Inputs, numbers: Sequence[int]) -> list[Example]:
+        """Examples with the tokens to be generated."""
+        return merged(inputs.examples(numbers), self.targets_of(inputs, numbers))
+
+    def measured(self) -> list[str]:
+        """See `Objective`."""
+        return ["Loss and accuracy are of each target given those before it."]
+
+    def evaluate(
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
+    ) -> dict[str, Any]:
+        """See `Objective`: each target given those before it."""
+        inputs = self.split(split)
+        groups = inputs.groups(model.config.max_length)
+        chosen = (groups[i] for i in spread(len(groups), of.limit))
+        batches = (self.collate([[e] for e in self.answered(inputs, own)]) for own in chosen)
+        return evaluate(model, batches, of.precision, of.processes).result()
+
+    def outcomes(self) -> tuple[str, ...]:
+        """See `Objective`."""
+        return token_names(self.processor.tokenizer, self.recipe.model.vocab_size)

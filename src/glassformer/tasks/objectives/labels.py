@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,20 +10,79 @@ import numpy as np
 import torch
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, DataError, counted, suggest
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.metrics.baselines import Scores
 from glassformer.metrics.worst import Worst
 from glassformer.models.transformer import Transformer
-from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import Evaluation
-from glassformer.tasks.records import RecordTask
+from glassformer.tasks.objectives.examples import ExampleObjective
 
 LARGEST_TABLE = 100
 """Classes beyond which no confusion matrix is kept."""
 
 
-class LabelTask(RecordTask):
+class Classes:
+    """The classes of a task and their numbers."""
+
+    def __init__(self, names: Sequence[str]):
+        self.names = tuple(names)
+        self._numbers = {name: i for i, name in enumerate(names)}
+
+    def numbers(self, labels: Iterable[str]) -> np.ndarray:
+        """The number of each label, int64; -1 for an unknown class."""
+        return np.array([self._numbers.get(label, -1) for label in labels], np.int64)
+
+    def check(self, labels: Iterable[str], where: str) -> None:
+        """Raise DataError for an unknown class."""
+        for label in labels:
+            if label not in self._numbers:
+                known = suggest(label, self.names)
+                raise DataError(
+                    f"{where} has the class {label!r}, which model.classes lacks; {known}"
+                )
+
+    def check_some_known(self, labels: Iterable[str], split: str) -> None:
+        """Raise DataError if the inputs of a split have classes, and none that the model knows."""
+        if (found := set(labels)) and found.isdisjoint(self.names):
+            theirs, known = (", ".join(sorted(some)[:3]) for some in (found, self.names))
+            raise DataError(
+                f"no class of the {split} data (such as {theirs}) is known to the model (which has "
+                f"{known} and the like); check data.{split} and its fields"
+            )
+
+    def weights(
+        self, counts: np.ndarray, asked: str | dict[str, float]
+    ) -> Float[Tensor, "C"] | None:
+        """Weight of each class in the loss, 1 on average over training targets; None: all equal.
+
+        `balanced` is proportional to 1 / counts. ConfigError: a weight of an unknown class, or
+        below 0, or none above 0.
+        """
+        if asked == "none":
+            return None
+        if isinstance(asked, dict):
+            for name, weight in asked.items():
+                if name not in self._numbers:
+                    raise ConfigError(
+                        f"train.class_weights has {name!r}, which is no class; "
+                        f"{suggest(name, self.names)}"
+                    )
+                if weight < 0:
+                    raise ConfigError(
+                        f"train.class_weights has {weight} for {name!r}; give 0 or more."
+                    )
+            weights = np.array([asked.get(name, 1.0) for name in self.names], np.float64)
+        else:
+            weights = 1 / np.maximum(counts, 1)
+        if not weights @ counts:
+            raise ConfigError(
+                "train.class_weights are 0 for every class that occurs; give one of them more."
+            )
+        return torch.tensor(weights * counts.sum() / (weights @ counts), dtype=torch.float32)
+
+
+class LabelObjective(ExampleObjective):
     """Classes of inputs, or of their words."""
 
     @abstractmethod
@@ -42,7 +101,7 @@ class LabelTask(RecordTask):
         return self.classes.weights(self.counts(), self.recipe.train.class_weights)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
-        """See `Task`: targets are weighted by their class."""
+        """See `Objective`: targets are weighted by their class."""
         weights = None if self.weights is None else self.weights.to(logits.device)
         return cross_entropy(logits, targets, self.recipe.train.label_smoothing, weights)
 
@@ -54,8 +113,8 @@ class LabelTask(RecordTask):
     def baselines(
         self, split: str, of: Evaluation, train: Callable[[], Sequence[Any]]
     ) -> dict[str, Any]:
-        """See `Task`; compared by the score that chooses the best model, or if that is the loss, by
-        `main_metric`."""
+        """See `Objective`; compared by the score that chooses the best model, or by
+        `main_metric` if that is the loss."""
         best = self.recipe.train.evaluate.best
         metric = self.main_metric if best == "loss" else best
         return {"metric": metric, "scores": self.baseline_scores(train(), self.scored(split, of))}
@@ -72,11 +131,11 @@ class LabelTask(RecordTask):
         ...
 
     def outcomes(self) -> tuple[str, ...]:
-        """See `Task`."""
+        """See `Objective`."""
         return self.recipe.model.class_names
 
     def target_name(self, index: int) -> str:
-        """See `Task`."""
+        """See `Objective`."""
         return self.outcomes()[index]
 
     def long_inputs(self) -> list[str]:
