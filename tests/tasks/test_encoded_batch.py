@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from glassformer.tasks.encoded_batch import EncodedMedia, batch_page, encoded_rows
+from glassformer.run.encoded_batch import EncodedMedia, batch_page, encoded_rows
 from glassformer.training.loop.prepare import temporary_task
 from pages.reading import Page
 from small_runs import recipe

@@ -12,8 +12,8 @@ from glassformer.data.collate import packed, windows
 from glassformer.data.example import Example
 from glassformer.data.tokens import training_order
 from glassformer.models import Transformer
-from glassformer.tasks.encoded_batch import encoded_rows
-from glassformer.tasks.encoded_rows import EncodedRow, targets_by_slot
+from glassformer.run.encoded_batch import encoded_rows
+from glassformer.run.encoded_rows import EncodedRow, targets_by_slot
 from glassformer.training.loop.prepare import temporary_task
 from small_runs import recipe
 from small_senses import prepared

@@ -21,10 +21,8 @@ from glassformer.pages.batch_page import (
     Token,
     batch_html,
 )
-from glassformer.processors.media.audio import AudioProcessor
-from glassformer.processors.media.inputs import MediaInputs
 from glassformer.processors.media.processor import MediaProcessor
-from glassformer.tasks.encoded_rows import EncodedRow, token_rows
+from glassformer.run.encoded_rows import EncodedRow, token_rows
 from glassformer.tasks.task import Task
 
 TICKS = (100, 200, 500, 1000, 2000, 4000, 8000, 16000)
@@ -72,7 +70,7 @@ def _shades(means: np.ndarray, sound: bool) -> list[list[int]]:
 def media_rows(task: Task, rows: int, step: int) -> Iterator[EncodedMedia]:
     """The first `rows` images or audio clips of a step's batch."""
     inputs, processor = task.objective.training, task.processor
-    assert isinstance(inputs, MediaInputs)
+    config = processor.reader.config
     numbers = [i for row in task.feed.order.rows(step) for i in row]
     pairs = ((b.elements, b.targets) for b in task.feed.batches(step) if b.targets is not None)
     targets = (row for pair in pairs for row in zip(*pair, strict=True))
@@ -81,8 +79,7 @@ def media_rows(task: Task, rows: int, step: int) -> Iterator[EncodedMedia]:
         about = (Path(where).name, _shares(task.objective.classes.names, target))
         read = (patches.numpy(), processor.reader.grid)
         restored = processor.restored(patches)
-        if isinstance(processor, AudioProcessor):
-            config = processor.reader.config
+        if isinstance(config, AudioConfig):
             samples = processor.sounds(array, np.array([number]), step)[0]
             sound = (samples, config.rate, restored, _ticks(config))
             yield EncodedMedia(EncodedAudio(*about, *sound, *read), where)

@@ -111,7 +111,7 @@ def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[Any]]:
     """
     assert batch.targets is not None
     at, targets = batch.at, batch.targets.tolist()
-    if at is None and config.head != "classify":
+    if at is None and not config.one_output:
         return targets
     if at is None:
         first = "first" if config.pool == "first" else "last"
@@ -126,7 +126,8 @@ def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[Any]]:
 
 def _row(task: Task, batch: Batch, row: int) -> EncodedRow:
     config, targets = task.recipe.model, targets_by_slot(task.recipe.model, batch)[row]
-    stack = "encoder" if config.architecture == "encoder" else "decoder"
+    reads_past = config.is_decoder_only or batch.source is not None
+    stack = "decoder" if reads_past else "encoder"
     encoded = replace(
         _encoded(batch, row, task.objective.piece, attention_mask(config, stack)),
         targets=targets,
