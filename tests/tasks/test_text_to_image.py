@@ -102,8 +102,8 @@ def test_what_is_fed(tmp_path):
     assert task.objective.piece(size) == "#1e1ec8"
     assert task.objective.piece(size + 4) == ""
     again = prepared(recipe(tmp_path, train={"batch_size": 4}), tmp_path / "again")
-    assert (again.batches(3)[0].elements == batch.elements).all()
-    assert again.fingerprint == task.feed.fingerprint
+    assert (again.feed.batches(3)[0].elements == batch.elements).all()
+    assert again.feed.fingerprint == task.feed.fingerprint
 
 
 def test_other_pixels_are_other_data(tmp_path):
@@ -113,7 +113,7 @@ def test_other_pixels_are_other_data(tmp_path):
         rows.replace('"one flag that is blue.png"', '"a red flag.png"')
     )
     other = prepared(recipe(tmp_path), tmp_path / "other")
-    assert task.feed.fingerprint != other.fingerprint
+    assert task.feed.fingerprint != other.feed.fingerprint
 
 
 def test_resumed_to_the_bit(tmp_path):
@@ -220,7 +220,7 @@ def test_other_rows_that_do_not_fit_are_named(tmp_path, changes, sentence):
     task = prepared(recipe(tmp_path), tmp_path / "run")
     records = {"validation": [replace(task.objective.training.records[0], **changes)]}
     with pytest.raises(DataError, match=sentence):
-        task.open(task.recipe, task.processor, records, tmp_path / "other", ["validation"])
+        task.kind.open(task.recipe, task.processor, records, tmp_path / "other", ["validation"])
 
 
 def test_a_palette_of_another_run_is_refused(learned, tmp_path):
@@ -240,13 +240,13 @@ def test_a_palette_of_another_run_is_refused(learned, tmp_path):
 
 def test_a_palette_of_a_run_that_never_began_is_not_taken(tmp_path):
     run = tmp_path / "run"
-    assert len(prepared(recipe(tmp_path), run).palette.colours) == 3
+    assert len(prepared(recipe(tmp_path), run).objective.palette.colours) == 3
     (run / LOCK).touch()
     rows = (tmp_path / "rows.jsonl").read_text()
     (tmp_path / "rows.jsonl").write_text(
         rows.replace('"one flag that is blue.png"', '"a red flag.png"')
     )
-    found = prepared(recipe(tmp_path), run).palette.colours.tolist()
+    found = prepared(recipe(tmp_path), run).objective.palette.colours.tolist()
     assert sorted(found) == sorted(map(list, (RED, WHITE)))
 
 

@@ -12,8 +12,8 @@ from glassformer.layers import cpu_kernels
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.checkpoints import CheckpointScores, best, checkpoint_scores
 from glassformer.run.evaluating import own_data
+from glassformer.tasks.objectives.answers import PairAnswers
 from glassformer.tasks.objectives.next_token import NextToken
-from glassformer.tasks.objectives.pair_answers import PairAnswers
 from glassformer.training.folder.checkpoints import Checkpoints
 from glassformer.training.folder.history import evaluations, of_model, read_metrics
 from small_drawings import recipe as drawing_recipe

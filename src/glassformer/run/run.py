@@ -6,7 +6,7 @@ run.generate("The", max_new_tokens=50)          a verb of its task; `run.predict
 run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -36,7 +36,7 @@ from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.options import OPTIONS, keywords
 from glassformer.tasks.predictors.choose import FewShot
 from glassformer.tasks.predictors.likelihood import Likelihood
-from glassformer.tasks.predictors.predictor import Predictor, check_text
+from glassformer.tasks.predictors.predictor import Predictor
 from glassformer.tasks.predictors.text import Delta, Text
 from glassformer.tasks.task import Task
 from glassformer.training.folder.models import model_at
@@ -315,10 +315,3 @@ class Run:
     def example_inputs(self) -> list[Any]:
         """Inputs to begin with, as requests have them; may be empty."""
         return self.task.objective.example_inputs(self.folder)
-
-
-def _each(given: Any, call: Callable[[Sequence[str]], Any]) -> Any:
-    """The result for one text, or the results for several; ConfigError: something else."""
-    single = isinstance(given, str) or not isinstance(given, Iterable)
-    found = call([check_text(one) for one in ([given] if single else given)])
-    return found[0] if single else found

@@ -11,14 +11,12 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.objectives.answers import PartAnswers
+from glassformer.tasks.objectives.answers import PairAnswers, PartAnswers
 from glassformer.tasks.objectives.classes import InputClasses
-from glassformer.tasks.objectives.conversations import AnswerTokens
 from glassformer.tasks.objectives.masked import MaskedTokens
-from glassformer.tasks.objectives.next_token import NextToken
-from glassformer.tasks.objectives.pair_answers import PairAnswers
+from glassformer.tasks.objectives.next_token import AnswerTokens, NextToken
+from glassformer.tasks.objectives.objective import Vectors
 from glassformer.tasks.objectives.pixels import Pixels
-from glassformer.tasks.objectives.vectors import Vectors
 from glassformer.tasks.objectives.words import WordClasses
 from glassformer.tasks.predictors.answer import Answer, Translate
 from glassformer.tasks.predictors.chat import Chat, Reply

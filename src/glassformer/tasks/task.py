@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.core.errors import ConfigError, GlassformerError
-from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.options import OPTIONS
 
@@ -28,10 +27,6 @@ class Kind:
     """Pages of the explorer: generates, masked, tags, classes, vectors, draws."""
     summary: str
     """The work of a model, in a clause; `{inputs}`: the processor's plural noun."""
-
-    def resolve(self, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """The recipe with values from the data; DataError, ConfigError: it cannot be learned."""
-        return self.objective.resolve(recipe, processor, records)
 
     def open(
         self,

@@ -23,12 +23,12 @@ from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
+from glassformer.tasks.objectives.examples import shown
 from glassformer.tasks.objectives.labels import Classes, LabelObjective, LabelScores
-from glassformer.tasks.objectives.objective import SHOWN, Sample
+from glassformer.tasks.objectives.objective import SHOWN
 from glassformer.tasks.options import ClassifyOptions
 from glassformer.tasks.predictors.classify import Classify, Labels
 from glassformer.tasks.predictors.predictor import ALL, Parsed
-from glassformer.tasks.shown import shown
 
 FEW_IDS = 10
 """Training inputs for which nearly as many classes are refused."""
@@ -192,16 +192,19 @@ class InputClasses(LabelObjective):
             self.outcomes(), several, list(map(row, train)), list(map(row, asked))
         )
 
-    def sampled(self, model: Transformer) -> Sample:
-        """See `Objective`: the first inputs and their classes."""
+    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+        """See `ExampleObjective`."""
         inputs, (records, given) = self.split(self.shown_split), self.samples(SHOWN)
         found = self.probabilities(model, inputs, EVERYTHING, range(len(records)))
         names, several = self.classes.names, model.config.multi_label
         rows = [_row(one, Labels(names, p, several)) for one, p in zip(records, found, strict=True)]
+        return rows, given
+
+    @property
+    def line(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `ExampleObjective`."""
         beside = ", is {class}" if self.processor.medium else "  {text:.80}"
-        line = "{predicted} ({probability:.0%})" + beside
-        lines = [line.format(**row) for row in rows]
-        return Sample("\n".join(lines), {"samples": rows, "inputs": given})
+        return "{predicted} ({probability:.0%})" + beside
 
     def thumbnail(self, where: str) -> np.ndarray | None:
         """See `Objective`."""

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,10 +14,11 @@ from glassformer.data.example import Example
 from glassformer.data.order import spread
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
-from glassformer.processors.tokens.elements import token_names
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.objectives.feed import ExampleFeed
-from glassformer.tasks.objectives.objective import Card, Objective
+from glassformer.tasks.objectives.objective import Card, Objective, Sample
+
+LONGEST = 400
 
 
 def merged(examples: Sequence[Example], targets: Sequence[dict[str, Any]]) -> list[Example]:
@@ -69,6 +71,19 @@ class ExampleObjective(Objective):
         """Elements of all training data (of pairs, targets)."""
         return int(self.lengths.sum())
 
+    line: ClassVar[str] = "{source}\n  -> {output}"
+    """A row of a sample, for a person."""
+
+    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+        """Rows of a sample with what is right, and their inputs as those of requests."""
+        raise NotImplementedError
+
+    def sampled(self, model: Transformer) -> Sample:
+        """See `Objective`: the first records."""
+        rows, given = self.rows(model)
+        text = "\n".join(self.line.format(**row) for row in rows)
+        return Sample(text, {"samples": rows, "inputs": given})
+
     def samples(self, n: int) -> tuple[list[Any], list[Any]]:
         """The first `n` records to show, and the same as inputs of requests."""
         records = self.split(self.shown_split).records[:n]
@@ -111,6 +126,15 @@ class GeneratedTokens(ExampleObjective):
         batches = (self.collate([[e] for e in self.answered(inputs, own)]) for own in chosen)
         return evaluate(model, batches, of.precision, of.processes).result()
 
-    def outcomes(self) -> tuple[str, ...]:
-        """See `Objective`."""
-        return token_names(self.processor.tokenizer, self.recipe.model.vocab_size)
+
+def shown(record: Any) -> str:
+    """Its text (of a pair, both), its parts with the names of their files, or the file's place."""
+    parts = getattr(record, "parts", None)
+    if parts is not None:
+        return " ".join(
+            value if kind == "text" else f"[{Path(value).name}]" for kind, value in parts
+        )
+    text, pair = getattr(record, "text", None), getattr(record, "pair", None)
+    if text is None:
+        return record.where
+    return (text if pair is None else f"{text} / {pair}")[:LONGEST]

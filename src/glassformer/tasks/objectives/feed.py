@@ -27,11 +27,8 @@ class Feed(ABC):
     """The batches of an objective's training data."""
 
     def __init__(self, objective: Any):
-        self.objective, self.recipe, self.processor = (
-            objective,
-            objective.recipe,
-            objective.processor,
-        )
+        self.objective, self.recipe = objective, objective.recipe
+        self.processor = objective.processor
 
     @property
     @abstractmethod
@@ -46,10 +43,17 @@ class Feed(ABC):
         ...
 
     @property
-    @abstractmethod
+    def parts(self) -> int:
+        """Number of which the sequences of a step are a multiple."""
+        return 1
+
+    @property
     def sequences(self) -> int:
         """Sequences in a step, about."""
-        ...
+        train, parts = self.recipe.train, self.parts
+        if train.batch_tokens is None:
+            return train.batch_size
+        return max(1, train.batch_tokens // self.length // parts) * parts
 
     @property
     @abstractmethod
@@ -92,13 +96,9 @@ class WindowFeed(Feed):
         return len(self.objective.split("train").tokens)
 
     @property
-    def sequences(self) -> int:
+    def parts(self) -> int:
         """See `Feed`."""
-        train = self.recipe.train
-        if train.batch_tokens is None:
-            return train.batch_size
-        parts = train.micro_batches
-        return max(1, train.batch_tokens // self.length // parts) * parts
+        return self.recipe.train.micro_batches
 
     @property
     def fingerprint(self) -> str:
@@ -167,14 +167,6 @@ class ExampleFeed(Feed):
     def elements(self) -> int:
         """See `Feed`."""
         return self.objective.count_elements()
-
-    @property
-    def sequences(self) -> int:
-        """See `Feed`."""
-        train = self.recipe.train
-        if train.batch_tokens is None:
-            return train.batch_size
-        return max(1, train.batch_tokens // self.length)
 
     @property
     def fingerprint(self) -> str:

@@ -23,6 +23,7 @@ from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, split_of
 from glassformer.processors.processor import EncodedInput, Processor
+from glassformer.processors.tokens.elements import token_names
 from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import Metric
@@ -75,10 +76,9 @@ class Objective(ABC):
         return inputs
 
     @classmethod
-    @abstractmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """The recipe with values from the data; DataError, ConfigError: it cannot be learned."""
-        ...
+        return recipe.with_vocabulary(processor.vocab_size)
 
     def stored(self) -> Mapping[str, Any] | None:
         """The inputs that the run folder keeps, without their files; None: it keeps none."""
@@ -193,7 +193,7 @@ class Objective(ABC):
 
     def outcomes(self) -> tuple[str, ...]:
         """Names of the logits: tokens, tags or classes; () for vectors."""
-        return ()
+        return token_names(self.processor.tokenizer, self.recipe.model.vocab_size)
 
     def piece(self, index: int) -> str:
         """Name of a token id in a view of training data."""
@@ -206,11 +206,6 @@ class Objective(ABC):
     def target_name(self, index: int) -> str:
         """Name of a target in a view of training data."""
         return self.piece(index)
-
-    @property
-    def pictured(self) -> bool:
-        """Whether inputs can be shown as images."""
-        return bool(self.processor.medium)
 
     def thumbnail(self, where: str) -> np.ndarray | None:
         """The validation input of this name as an array to look at; None: there is nothing."""
@@ -237,12 +232,47 @@ class Objective(ABC):
         return self.encode(self.task.first_input() if text is None else text).batch
 
     def check_search(self) -> None:
-        """Raise ConfigError for a task without beam search."""
-        raise ConfigError(
-            "--beams is for what an encoder-decoder writes, and this model is none; leave it out."
-        )
+        """Raise ConfigError for a model without beam search."""
+        if not self.recipe.model.is_encoder_decoder:
+            raise ConfigError(
+                "--beams is for what an encoder-decoder writes, and this model is none; leave it "
+                "out."
+            )
 
     @property
     def pair(self) -> PairTokenizer:
         """The tokenizers of a source and a target."""
         raise self.task.refusal("reading a source")
+
+
+class Vectors(Objective):
+    """Vectors of inputs; nothing is trained."""
+
+    @classmethod
+    def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
+        """Refused: there is no target to learn."""
+        raise ConfigError(
+            "task=feature-extraction is nothing to train; train another task, and take its vectors "
+            "with `glassformer embed`."
+        )
+
+    @property
+    def verb(self) -> str:
+        """See `Objective`: no command computes vectors of images and audio."""
+        return "inspect" if self.processor.medium else "embed"
+
+    def card(self) -> Card:
+        """See `Objective`."""
+        described = "; ".join(self.processor.description())
+        lines = "" if self.processor.medium else " < lines"
+        return Card(described, "nothing", f"glassformer {self.task.verb} {self.folder}{lines}")
+
+    def evaluate(
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
+    ) -> dict[str, Any]:
+        """Refused."""
+        raise self.task.refusal("evaluating")
+
+    def outcomes(self) -> tuple[str, ...]:
+        """See `Objective`."""
+        return ()

@@ -31,11 +31,10 @@ from glassformer.processors.processor import EncodedInput, Processor, ids_of
 from glassformer.processors.tokens.elements import Element, token_elements
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
-from glassformer.tasks.objectives.examples import GeneratedTokens
+from glassformer.tasks.objectives.examples import GeneratedTokens, shown
 from glassformer.tasks.objectives.objective import Card, Sample
 from glassformer.tasks.options import DrawOptions
 from glassformer.tasks.predictors.draw import Draw, brief
-from glassformer.tasks.shown import shown
 
 ARRAY, SHOWN = "pixels", 3
 
@@ -187,8 +186,10 @@ class Pixels(GeneratedTokens):
         scores = super().evaluate(model, split, of)
         return scores | {"bits_per_pixel": scores["loss"] / math.log(2)}
 
-    def sampled(self, model: Transformer) -> Sample:
-        """See `Objective`: images drawn for the first texts, in characters for their shades."""
+    line = "{text}\n{drawn}"
+
+    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+        """See `ExampleObjective`: images for the first texts, in characters for their shades."""
         records, of = self.split(self.shown_split).records, self.recipe.generate
         texts = list(dict.fromkeys(map(shown, records)))[:SHOWN]
         how = DrawOptions.parse({"temperature": of.temperature, "seed": of.seed})
@@ -198,8 +199,13 @@ class Pixels(GeneratedTokens):
                 texts, Draw(model, self.task).predict_each(texts, how), strict=True
             )
         ]
-        text = "\n".join(f"{row['text']}\n{row['drawn']}" for row in rows)
-        return Sample(text, {"samples": rows, "sample": text, "inputs": texts})
+        return rows, texts
+
+    def sampled(self, model: Transformer) -> Sample:
+        """See `Objective`: also as text for the report."""
+        found = super().sampled(model)
+        rows = found.values
+        return Sample(found.text, {"samples": rows["samples"], "sample": found.text} | rows)
 
     def excerpt(self, batch: Batch) -> str:
         """See `Objective`: the text."""

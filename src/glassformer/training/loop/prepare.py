@@ -88,7 +88,7 @@ def prepare(
     else:
         processor = inputs.load(run, recipe.data, begun.model, begun.facts)
     recipe = recipe.with_inputs(processor.model_fields())
-    recipe = kind.resolve(recipe, processor, records)
+    recipe = kind.objective.resolve(recipe, processor, records)
     recipe = recipe.with_length(processor.longest(records))
     processor = processor.for_training(recipe.facts, recipe.augment)
     processor.check(records)
