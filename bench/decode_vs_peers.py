@@ -34,7 +34,7 @@ import torch
 import transformers
 
 import glassformer as gf
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode
 

@@ -1,4 +1,4 @@
-"""Products of few rows with GPT-2's matrices, by each format of `layers.packed` and in float32.
+"""Products of few rows with GPT-2's matrices, by each format of `linear.packed`, and in float32.
 
     python bench/one_row_kernels.py [--threads 2] [--rows 1,2,4,16,64,128]
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.layers import cpu_kernels
-from glassformer.layers.packed import OF_LOGITS, PackedMatrix
+from glassformer.layers.linear.packed import OF_LOGITS, PackedMatrix
 from glassformer.models.packing import FORMATS
 
 SHAPES = {(768, 768): 48, (2304, 768): 12, (3072, 768): 12, (768, 3072): 12, (50257, 768): 1}

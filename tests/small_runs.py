@@ -16,7 +16,7 @@ import pytest
 from glassformer.core.progress import Progress
 from glassformer.data.config import DataConfig
 from glassformer.recipe.fields import sections as all_sections
-from glassformer.recipe.reading import changed
+from glassformer.recipe.reading import replace_value
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.training.loop.train import train
@@ -88,7 +88,7 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
     fields = flat(values)
     for name, value in fields.items():
         if value != {} or not any(other.startswith(f"{name}.") for other in fields):
-            made = changed(made, name, value) if "." in name or name == "task" else made
+            made = replace_value(made, name, value) if "." in name or name == "task" else made
     return made
 
 

@@ -5,6 +5,7 @@ import ast
 import builtins
 import re
 import symtable
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -44,7 +45,30 @@ def floors(text: str) -> dict[str, int]:
 
 
 FLOORS = floors(DOC)
-EXCEPTIONS = set(re.findall(r"^Exception: `(\w+)` may import `(\w+)`, because", DOC, re.MULTILINE))
+
+
+def walls(text: str) -> dict[str, set[str]]:
+    """Folder to the folders that its files may import."""
+    table = re.search(r"```walls\n(.*?)```", text, re.DOTALL)
+    assert table, "docs/architecture.md has no block ```walls"
+    rows = [line.split() for line in table[1].splitlines()]
+    return {name: set(others) for name, *others in rows}
+
+
+WALLS = walls(DOC)
+LONG = {
+    "processors/media/processor.py": 330,
+    "processors/processor.py": 339,
+    "run/run.py": 315,
+    "tasks/predictors/choose.py": 302,
+    "tasks/predictors/predictor.py": 331,
+}
+"""Files of more than 300 lines, with their numbers, which only shrink."""
+FULL = {
+    "cli": 22,
+    "serve/api": 19,
+}
+"""Folders of more than 15 files, with their numbers, which only shrink."""
 
 
 def imports(tree: ast.AST, name: str, known: dict) -> Iterator[str]:
@@ -80,13 +104,18 @@ def room(name: str) -> str:
     return name.split(".")[1]
 
 
+def folder(name: str) -> str:
+    """The folder of the table of walls in which a module stands."""
+    place = "/".join(name.split(".")[1:3])
+    return place if place in WALLS else room(name)
+
+
 def may_import(name: str, other: str) -> bool:
     """The rule of the house."""
     if other in FRONT_DOOR:
         return False
-    if room(name) == room(other) or (room(name), room(other)) in EXCEPTIONS:
-        return True
-    return FLOORS[room(other)] < FLOORS[room(name)]
+    here, there = folder(name), folder(other)
+    return here == there or there in WALLS[here]
 
 
 def test_every_room_is_in_the_picture_and_nothing_else():
@@ -99,12 +128,43 @@ def test_every_room_is_in_the_picture_and_nothing_else():
 
 
 @every_module
-def test_imports_go_down(name):
+def test_imports_stay_within_the_walls(name):
     if name not in FRONT_DOOR:
-        wrong = {
-            other for other in imports(tree_of(name), name, PATHS) if not may_import(name, other)
-        }
-        assert not wrong, f"{name} (floor {FLOORS[room(name)]}) imports {', '.join(sorted(wrong))}"
+        found = set(imports(tree_of(name), name, PATHS))
+        wrong = sorted(other for other in found if not may_import(name, other))
+        assert not wrong, f"{name} imports {', '.join(wrong)}"
+        assert found <= PATHS.keys(), f"{name} imports a file that does not exist"
+
+
+def test_every_arrow_goes_down_and_is_used():
+    assert {name.split("/")[0] for name in WALLS} == set(FLOORS)
+    arrows = {(name, other) for name, others in WALLS.items() for other in others}
+    up = {
+        (name, other)
+        for name, other in arrows
+        if name.split("/")[0] != other and FLOORS[other.split("/")[0]] >= FLOORS[name.split("/")[0]]
+    }
+    assert not up
+    used = {
+        (folder(name), folder(other))
+        for name in PATHS.keys() - set(FRONT_DOOR)
+        for other in imports(tree_of(name), name, PATHS)
+        if other not in FRONT_DOOR
+    }
+    assert not arrows - used, "nothing needs these arrows of docs/architecture.md any more"
+
+
+def test_files_have_300_lines_and_folders_15_files():
+    lengths = {
+        path.relative_to(PACKAGE).as_posix(): len(path.read_text("utf-8").splitlines())
+        for path in FILES
+    }
+    counts = Counter(path.parent for path in FILES if path.name != "__init__.py")
+    sizes = {path.relative_to(PACKAGE).as_posix(): count for path, count in counts.items()}
+    for found, most, known in ((lengths, 300, LONG), (sizes, 15, FULL)):
+        large = {name for name, size in found.items() if size > known.get(name, most)}
+        assert not large, f"larger than {most}, or than before"
+        assert all(found[name] > most for name in known), "a line that is not needed"
 
 
 ROOMS = {
@@ -147,7 +207,6 @@ def test_a_module_has_a_docstring(name):
 def test_house_rules(name):
     tree, path = tree_of(name), PATHS[name]
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 400, "too long"
     assert [line for line in lines if len(line) > 100] == []
     assert not re.search(r"utils?|common|helpers?|misc", path.stem), "a name that says nothing"
     for node in ast.walk(tree):
@@ -292,19 +351,19 @@ def test_a_name_that_is_not_defined_is_found():
 
 WRONG = {
     "a floor too high": (
-        "glassformer.layers.mask",
+        "glassformer.layers.attention.mask",
         "import glassformer.models",
         "glassformer.models",
     ),
     "inside a function": (
-        "glassformer.layers.mask",
+        "glassformer.layers.attention.mask",
         "def f():\n    from glassformer.models import presets",
         "glassformer.models.presets",
     ),
     "a sibling": (
         "glassformer.tokenizers.text",
-        "from glassformer.layers import mask",
-        "glassformer.layers.mask",
+        "from glassformer.layers.attention import mask",
+        "glassformer.layers.attention.mask",
     ),
     "the front door": ("glassformer.models.config", "from glassformer import models", None),
     "by name": (
@@ -314,8 +373,8 @@ WRONG = {
     ),
     "out of the core": (
         "glassformer.core.errors",
-        "from glassformer.layers.mask import Mask",
-        "glassformer.layers.mask",
+        "from glassformer.layers.attention.mask import Mask",
+        "glassformer.layers.attention.mask",
     ),
 }
 

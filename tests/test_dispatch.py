@@ -1,7 +1,8 @@
 """A question about a kind of input or output is asked of a processor or a task: no other code
-compares their names, or asks which class they have."""
+compares their names, asks which class they have, or reads an attribute that stands for a kind."""
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,12 +10,16 @@ PACKAGE = Path(__file__).parents[1] / "src" / "glassformer"
 INSIDE = ("tasks", "processors")
 NAMES = ("task", "input", "head", "architecture")
 """Attributes that are such a kind; of a model's configuration, also `elements`."""
+PROXIES = ("medium", "capabilities", "multi_label")
+"""Attributes from which a kind follows; processors, tasks and models have them for themselves."""
+OWNERS = (*INSIDE, "models", "layers")
 ALLOWED = {
     "models/config.py": "which fields of a model its head takes from data",
     "models/fields.py": "what follows from the head and the architecture of a model",
     "models/misfits.py": "which fields of a model fit its head and its architecture",
     "models/cost.py": "operations and matrices of each head",
-    "models/transformer.py": "the head is built, and reads what it needs",
+    "models/build.py": "the stacks and the head are built",
+    "models/transformer.py": "a head reads what it needs",
     "verify/reference_model.py": "the equations of each head",
 }
 """Files in which a model's head or architecture is compared because the model is built by it."""
@@ -78,6 +83,33 @@ def dispatches(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"a table of {ast.unparse(key)}: {len(keys)} entries"
 
 
+def proxies(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of each proxy of a kind, and of each `hasattr`, unless it is about a module of
+    the standard library: what a system has is no kind."""
+    system = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name in sys.stdlib_module_names
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="hasattr"), args=[ast.Name(id=name), _]) if (
+                name in system
+            ):
+                continue
+            case ast.Call(func=ast.Name(id="hasattr")):
+                yield node.lineno, ast.unparse(node)
+            case ast.Attribute(attr=name) if name in PROXIES:
+                yield node.lineno, ast.unparse(node)
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=name), *_]):
+                if name in (*PROXIES, "tokenizer"):
+                    yield node.lineno, ast.unparse(node)
+            case ast.MatchClass(kwd_attrs=names) if {*names} & {*PROXIES}:
+                yield node.lineno, ast.unparse(node)
+
+
 def test_each_form_is_found():
     source = """
 from glassformer.tasks.objectives.classes import InputClasses
@@ -102,3 +134,31 @@ def test_no_other_code_asks_for_a_kind():
                 found.setdefault(str(place), []).append(f"{line}: {text}")
     assert {place: lines for place, lines in found.items() if place not in ALLOWED} == {}
     assert found.keys() >= ALLOWED.keys(), "an exception that is not needed"
+
+
+def test_each_proxy_is_found():
+    source = """
+import os
+from signal import SIGTERM
+model.multi_label = True
+hasattr(run.processor, "tokenizer")
+hasattr(os, "fork")
+hasattr(SIGTERM, "name")
+"parts" in self.run.task.capabilities
+getattr(processor, "medium", "") or getattr(processor, "tokenizer", None)
+fields["multi_label"] = getattr(os, "fork", None)
+match processor:
+    case object(medium="image"): pass
+"""
+    found = sorted(line for line, _ in proxies(ast.parse(source)))
+    assert found == [4, 5, 7, 8, 9, 9, 12]
+
+
+def test_no_other_code_reads_a_proxy_of_a_kind():
+    found = {
+        str(place): [f"{line}: {text}" for line, text in own]
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (place := path.relative_to(PACKAGE)).parts[0] not in OWNERS
+        and (own := [*proxies(ast.parse(path.read_text()))])
+    }
+    assert found == {}

@@ -45,7 +45,7 @@ def test_links_to_the_repository_become_links_to_pages(pages):
     assert "[lm](files/src/glassformer/recipes/lm.yaml.md)" in pages["language-models.md"]
     assert "[README](overview.md)" in pages["translation.md"]
     assert "[layers](api/glassformer.layers.md)" in pages["overview.md"]
-    assert "{any}`glassformer.layers.attend.attend`" in pages["notes.md"]
+    assert "{any}`glassformer.layers.attention.attend.attend`" in pages["notes.md"]
     assert "task: text-generation" in pages["files/src/glassformer/recipes/lm.yaml.md"]
 
 

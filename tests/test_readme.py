@@ -34,8 +34,8 @@ OVERRIDE = re.compile(rf"(?:{'|'.join(SECTIONS)})(?:\.\w+)+=(?:'[^']*'|[^\s']*[^
 OWN_DATA = "Your own"
 TAKES_RECIPE = ("train", "plan", "tokenize", "show")
 NAMES = "|".join(sorted(recipe_names(), key=len, reverse=True))
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-CODE, NO_CODE = ("bash", "python"), ("text", "floors", "walk")
+BLOCK = re.compile(r"^```(\w*)(?: \d+)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CODE, NO_CODE = ("bash", "python"), ("text", "floors", "rooms", "walls", "walk")
 TWO_STEPS = ["train.steps=2", "train.schedule.warmup_steps=0", "train.device=cpu"]
 TWO_STEPS += ["train.batch_size=4", "train.evaluate.batches=1", "train.sample.tokens=2"]
 SMALLER = {

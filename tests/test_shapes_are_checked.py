@@ -8,7 +8,7 @@ from torch import Tensor
 
 from checked import strict
 from glassformer.core.batch import Batch, Positions
-from glassformer.layers.attend import attention_pattern, attention_values
+from glassformer.layers.attention.attend import attention_pattern, attention_values
 from glassformer.layers.norm import LayerNorm
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from glassformer.core.batch import Positions
-from glassformer.layers.position import PositionKind
+from glassformer.layers.position.kinds import PositionKind
 from glassformer.models import ModelConfig, Transformer
 
 POSITIONS: tuple[PositionKind, ...] = tuple(

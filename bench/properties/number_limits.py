@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.core.errors import GlassformerError
 from glassformer.recipe.fields import field_rows
-from glassformer.recipe.reading import changed, read_recipe
+from glassformer.recipe.reading import read_recipe, replace_value
 from glassformer.recipe.recipe import Recipe
 from glassformer.serve.explorer.schema import SCHEMA, arguments
 from properties.asking import posted, served
@@ -106,7 +106,7 @@ def recipe_fields() -> tuple[Counter[str], list[str]]:
             for given in ("file", "override"):
                 try:
                     if given == "file":
-                        Recipe.parse(changed({"task": "text-generation"}, row.path, value))
+                        Recipe.parse(replace_value({"task": "text-generation"}, row.path, value))
                     else:
                         read_recipe(None, ["task=text-generation", f"{row.path}={value}"[:6000]])
                     found["taken"] += 1

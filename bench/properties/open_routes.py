@@ -10,7 +10,7 @@ from glassformer.serve.api.access import OPEN, Rules, hash_of
 from glassformer.serve.explorer.schema import SCHEMA
 from properties.asking import posted, served
 
-NO_HTTP = ("no host", "two hosts")
+NO_HTTP = ("no host", "two hosts", "null")
 """Headers that are no HTTP: the server closes before the body comes and resets the connection."""
 
 
@@ -58,8 +58,8 @@ def open_routes(explorer: Any) -> tuple[int, list[str]]:
         app: Any = server.config.app
         for path, operations in app.openapi()["paths"].items():
             if path not in OPEN:
-                tries += [(method.upper(), path, "{}") for method in operations]
-        tries += [("GET", path, "{}") for path in ("/docs", "/openapi.json")]
+                tries += [(name.upper(), path, "{}" * (name != "get")) for name in operations]
+        tries += [("GET", path, "") for path in ("/docs", "/openapi.json")]
         for what, headers in credentials(server).items():
             for method, path, body in tries:
                 cases += 1

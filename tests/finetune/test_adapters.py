@@ -17,7 +17,7 @@ from glassformer.finetune.adapters import adapt, chosen
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.inspect.ledger import ledger
 from glassformer.inspect.look import look
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
 from glassformer.layers.lora import LoRALinear, adapters, plain_parameters
 from glassformer.training.loop.step import TrainingStep
 from small_adapters import adapted, logits, stir

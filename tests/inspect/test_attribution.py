@@ -266,7 +266,7 @@ def test_gradient_attention_takes_no_pattern_on_the_way_back(changes, edits, mon
 
     def without_scores(*arguments, **options):
         with monkeypatch.context() as patched:
-            patched.setattr("glassformer.layers.attention.attention_pattern", never)
+            patched.setattr("glassformer.layers.attention.multi_head.attention_pattern", never)
             return rerun(*arguments, **options)
 
     if not edits:

@@ -13,7 +13,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.look import Look, look, run
 from glassformer.inspect.points import AXES, Named
-from glassformer.layers.attend import attention_values
+from glassformer.layers.attention.attend import attention_values
 from glassformer.processors.tokens.elements import Element, token_label
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer

@@ -16,8 +16,8 @@ from glassformer.interop.configuration import published_keys, read_published
 from glassformer.interop.weights import filled, tensors_of
 from glassformer.run.export import export_run
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import CONSTRAINTS, Rows, constrained
 from glassformer.runtime.decode import beam_search, decode
+from glassformer.runtime.selectors.constraints import CONSTRAINTS, Rows, constrained
 
 ENDS = {"gpt2": [57], "llama": [16], "t5": [59], "bart": [61], "marian": [31]}
 """Symbols with which the text of each model ends by itself, before its 64th token."""

@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from glassformer.layers.attend import attend, attend_reference, attention_pattern, attention_scores
-from glassformer.layers.mask import Allowed
+from glassformer.layers.attention.attend import (
+    attend,
+    attend_reference,
+    attention_pattern,
+    attention_scores,
+)
+from glassformer.layers.attention.mask import Allowed
 from tiny import EXACT
 
 NOTHING_SEEN = 2  # the query whose row allows no key in the tests below

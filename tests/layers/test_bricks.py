@@ -7,17 +7,17 @@ import torch
 from torch.testing import assert_close
 
 from glassformer.core.batch import Positions
-from glassformer.layers.attend import attend_reference
-from glassformer.layers.attention import (
+from glassformer.layers.attention.attend import attend_reference
+from glassformer.layers.attention.context import AttentionContext
+from glassformer.layers.attention.mask import Allowed
+from glassformer.layers.attention.multi_head import (
     Attention,
     merge_heads,
     score_scale,
     split_heads,
 )
-from glassformer.layers.context import AttentionContext
 from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward, activation_function
-from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import rms_norm
 from glassformer.layers.tap import Tape, recording
 from tiny import EXACT, stir

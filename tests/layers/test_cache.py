@@ -3,7 +3,7 @@
 import torch
 
 from glassformer.core.batch import Positions
-from glassformer.layers.cache import Cache
+from glassformer.layers.attention.cache import Cache
 
 
 def numbers(first, count):

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from glassformer.layers.attend import attend, attend_reference
+from glassformer.layers.attention.attend import attend, attend_reference
+from glassformer.layers.attention.mask import Allowed
 from glassformer.layers.cpu_kernels import STEPS
 from glassformer.layers.dropout import Dropout, dropout
 from glassformer.layers.feedforward import relu_squared
-from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import rms_norm
 
 

@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.core.batch import Positions
-from glassformer.layers.mask import Causal, Everything, Mask, SameDocument, Valid, Window, allowed
+from glassformer.layers.attention.mask import (
+    Causal,
+    Everything,
+    Mask,
+    SameDocument,
+    Valid,
+    Window,
+    allowed,
+)
 
 # beartype looks at one item of a list, chosen at random: here too, inside strategies.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")

@@ -10,9 +10,9 @@ import torch
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.layers import packed
-from glassformer.layers.linear import Linear, pack_together, together
-from glassformer.layers.packed import PackedMatrix
+from glassformer.layers.linear import packed
+from glassformer.layers.linear.linear import Linear, pack_together, together
+from glassformer.layers.linear.packed import PackedMatrix
 from glassformer.models.packing import FORMATS, pack
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode

@@ -11,21 +11,21 @@ from torch.testing import assert_close
 
 from glassformer.core.batch import Positions
 from glassformer.core.errors import ConfigError
-from glassformer.layers.interpolation import interpolated
-from glassformer.layers.position import (
+from glassformer.layers.position.interpolation import interpolated
+from glassformer.layers.position.rotary import grid_rotation, rotate, rotation
+from glassformer.layers.position.score_bias import (
     AlibiBias,
     BucketBias,
+    RelativeBias,
+    alibi_slopes,
+    relative_bucket,
+)
+from glassformer.layers.position.vectors import (
     GridPosition,
     LearnedPosition,
-    RelativeBias,
     SinusoidalPosition,
-    alibi_slopes,
     binary_code,
-    grid_rotation,
     naive_index,
-    relative_bucket,
-    rotate,
-    rotation,
     sinusoidal,
 )
 from tiny import EXACT

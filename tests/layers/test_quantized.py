@@ -13,9 +13,9 @@ from glassformer import finetune
 from glassformer.core.batch import IGNORE
 from glassformer.finetune.adapters import adapt
 from glassformer.finetune.config import FinetuneConfig
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
+from glassformer.layers.linear.quantized import dequantized, quantized, quantized_linear
 from glassformer.layers.lora import plain_parameters
-from glassformer.layers.quantized import dequantized, quantized, quantized_linear
 from small_adapters import logits, stir
 
 NUMBERS = st.floats(-1e3, 1e3, width=32, allow_subnormal=False)

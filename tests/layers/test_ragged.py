@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.layers.ragged import Pool, RaggedCache
-from glassformer.layers.sequences import Sequences, merge
+from glassformer.layers.attention.ragged import Pool, RaggedCache
+from glassformer.layers.attention.sequences import Sequences, merge
 from glassformer.layers.tap import Tape, recording
 
 N_SLOTS = 24

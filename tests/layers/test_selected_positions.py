@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.core.batch import Batch, Positions
-from glassformer.layers.context import SelectedPositions
+from glassformer.layers.attention.context import SelectedPositions
 from glassformer.layers.tap import Tape, recording
 
 EXACT = {"rtol": 0, "atol": 1e-10}

@@ -11,10 +11,10 @@ import tiny
 from divided_checks import drawn, loss_of
 from glassformer.core.batch import IGNORE, Batch, Part, Positions
 from glassformer.finetune.adapters import add_adapters
-from glassformer.layers import context
-from glassformer.layers.attend import attend_reference
-from glassformer.layers.context import Scoring, SlicedContext
-from glassformer.layers.mask import Causal, SameDocument, Valid, Window, allowed
+from glassformer.layers.attention import context
+from glassformer.layers.attention.attend import attend_reference
+from glassformer.layers.attention.context import Scoring, SlicedContext
+from glassformer.layers.attention.mask import Causal, SameDocument, Valid, Window, allowed
 from glassformer.layers.tap import Tape, recording
 from glassformer.models import Transformer
 

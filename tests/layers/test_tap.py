@@ -16,7 +16,7 @@ from torch.testing import assert_close
 import tiny
 from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError
-from glassformer.layers.cache import Cache
+from glassformer.layers.attention.cache import Cache
 from glassformer.layers.tap import Tape, recording, tap, watching
 from tiny import EXACT
 

@@ -10,11 +10,12 @@ from torch import nn
 import tiny
 from glassformer.core.errors import ConfigError
 from glassformer.interop.targets import ctranslate2, gguf, transformers
-from glassformer.layers.attention import Attention
+from glassformer.layers.attention.multi_head import Attention
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.norm import LayerNorm, RMSNorm
-from glassformer.layers.position import LearnedPosition, RelativeBias
+from glassformer.layers.position.score_bias import RelativeBias
+from glassformer.layers.position.vectors import LearnedPosition
 from glassformer.models import Transformer
 from glassformer.models.account import Account, weights_of
 from glassformer.models.cost import matrices

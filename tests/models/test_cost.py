@@ -7,8 +7,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.core.batch import Batch
-from glassformer.layers import context
-from glassformer.layers.attend import attend_reference
+from glassformer.layers.attention import context
+from glassformer.layers.attention.attend import attend_reference
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.cost import forward_flops, matrices, training_bytes, training_flops
 

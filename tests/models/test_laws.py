@@ -16,8 +16,8 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.core.batch import Batch, Positions
-from glassformer.layers.cache import Cache
-from glassformer.layers.sequences import GroupedContext
+from glassformer.layers.attention.cache import Cache
+from glassformer.layers.attention.sequences import GroupedContext
 from glassformer.layers.tap import Tape, recording
 from tiny import EXACT, POSITIONS
 

@@ -10,11 +10,11 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.core.batch import Positions
-from glassformer.layers.attention import Attention
+from glassformer.layers.attention.context import AttentionContext
+from glassformer.layers.attention.mask import Allowed, Causal, Valid, allowed
+from glassformer.layers.attention.multi_head import Attention
 from glassformer.layers.block import Block
-from glassformer.layers.context import AttentionContext
 from glassformer.layers.feedforward import FeedForward
-from glassformer.layers.mask import Allowed, Causal, Valid, allowed
 from glassformer.layers.norm import LayerNorm
 from tiny import EXACT
 

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.core.batch import IGNORE, Batch, Part, Positions
-from glassformer.layers.cache import Cache
+from glassformer.layers.attention.cache import Cache
 from glassformer.layers.losses import cross_entropy
 from tiny import EXACT
 

@@ -12,8 +12,8 @@ from torch.testing import assert_close
 import tiny
 from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError
-from glassformer.layers.cache import Cache
-from glassformer.layers.position import sinusoidal
+from glassformer.layers.attention.cache import Cache
+from glassformer.layers.position.vectors import sinusoidal
 from glassformer.models import Transformer
 from tiny import EXACT
 from variants import VARIANTS

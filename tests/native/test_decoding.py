@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tiny
-from glassformer.layers.packed import PackedMatrix
+from glassformer.layers.linear.packed import PackedMatrix
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.packing import pack
 from glassformer.native import Program, compiler

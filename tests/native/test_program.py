@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
+from glassformer.layers.attention.ragged import Pool, RaggedCache
+from glassformer.layers.attention.sequences import Sequences
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import LanguageModelHead
-from glassformer.layers.linear import Linear
-from glassformer.layers.packed import PackedMatrix
-from glassformer.layers.ragged import Pool, RaggedCache
-from glassformer.layers.sequences import Sequences
+from glassformer.layers.linear.linear import Linear
+from glassformer.layers.linear.packed import PackedMatrix
 from glassformer.models.packing import FORMATS, pack
 from glassformer.models.transformer import Memory
 from glassformer.native import Program, compiler, library

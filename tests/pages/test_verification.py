@@ -8,7 +8,14 @@ from glassformer.verify.row import Row
 from pages.reading import Page
 
 ROWS = [
-    Row("Notes A, B", "3 attention", "a < b & c", "glassformer.layers.attend.attend", 2e-16, 1e-12),
+    Row(
+        "Notes A, B",
+        "3 attention",
+        "a < b & c",
+        "glassformer.layers.attention.attend.attend",
+        2e-16,
+        1e-12,
+    ),
     Row("Note C", "9 layer norm", "γ (x − μ) / σ", "layers.norm.layer_norm", math.inf, 1e-12),
     Row(
         "Published sizes", "golden: parameters", "GPT-2", "models.transformer.T", 0.0, 0.0, "exact"

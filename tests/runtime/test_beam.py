@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, GlassformerError
-from glassformer.layers.ragged import Pool
+from glassformer.layers.attention.ragged import Pool
 from glassformer.runtime import memory
-from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import beam_search, decode
-from glassformer.runtime.hypotheses import Beams
+from glassformer.runtime.selectors.beam_search import BeamSearch
+from glassformer.runtime.selectors.hypotheses import Beams
 from glassformer.tasks.predictors.likelihood import likelihoods, score
 
 BOTH = {"architecture": "encoder_decoder"}

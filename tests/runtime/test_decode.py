@@ -179,7 +179,7 @@ def test_log_probabilities_are_the_models_own_whatever_the_sampling():
 
 def test_a_prompt_longer_than_the_context_is_refused_unless_a_window_is_asked_for():
     config = how(overflow="refuse")
-    with pytest.raises(ConfigError, match=r"has 33 tokens and the context 32.*--window"):
+    with pytest.raises(ConfigError, match=r"has 33 tokens and the context 32.*--overflow window"):
         run(tiny.model(), [prompt(33)], config)
     assert len(run(tiny.model(), [prompt(32)], config)[0][0]) == 12
     assert len(run(tiny.model(), [prompt(33)], how(overflow="window"))[0][0]) == 12

@@ -8,8 +8,8 @@ import torch
 
 import tiny
 from glassformer.core.errors import ConfigError
+from glassformer.layers.attention.ragged import Pool
 from glassformer.layers.cpu_kernels import ONE_DNN
-from glassformer.layers.ragged import Pool
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.packing import FORMATS, pack
 from glassformer.native import Program, compiler
@@ -203,7 +203,7 @@ def test_aborted_requests_give_their_slots_back_at_once():
         if live and draw.random() < 0.7:
             engine.abort(number := draw.choice(sorted(live)))
             live.remove(number)
-            assert all(one.number != number for one in (*engine.waiting, *engine.running))
+            assert all(one.number != number for one in (*engine.queue.waiting, *engine.running))
         held = sum(one.n_own for one in engine.running)
         listed = [one.slots for one in engine.searches.values()]
         assert engine.pool.n_free == empty - held - sum(len(set(own.tolist())) for own in listed)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tiny
 from glassformer.core.errors import GlassformerError
-from glassformer.layers.ragged import Pool
+from glassformer.layers.attention.ragged import Pool
 from glassformer.layers.tap import Tape, recording
 from glassformer.native import Program, compiler
 from glassformer.runtime.decode import beam_search

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import Rows, repetition_penalty
-from glassformer.runtime.sampling import (
+from glassformer.runtime.selectors.constraints import Rows, repetition_penalty
+from glassformer.runtime.selectors.sampling import (
     choose,
     likeliest,
     min_p,
@@ -208,7 +208,7 @@ def test_random_numbers_are_spread_evenly_and_do_not_repeat():
 
 
 def test_a_digest_of_all_ones_gives_less_than_one(monkeypatch):
-    monkeypatch.setattr("glassformer.runtime.sampling.seed_from", lambda text: 2**64 - 1)
+    monkeypatch.setattr("glassformer.runtime.selectors.sampling.seed_from", lambda text: 2**64 - 1)
     assert uniform(0, 0) == 1 - 2**-53
 
 

@@ -18,11 +18,11 @@ from scipy.stats import chisquare
 from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.runtime import engine as module
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import Rows
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prefixes import BLOCK
 from glassformer.runtime.request import Request, Scored
-from glassformer.runtime.sampling import next_tokens
+from glassformer.runtime.selectors.constraints import Rows
+from glassformer.runtime.selectors.sampling import next_tokens
 from glassformer.tasks.predictors.text import RowText
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer

@@ -19,14 +19,14 @@ from glassformer.core.errors import ConfigError
 from glassformer.data.collate import padded
 from glassformer.data.example import Example, Patches
 from glassformer.layers.tap import Tape, recording
-from glassformer.runtime import sampling as transforms
 from glassformer.runtime import trace as watch_module
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import beam_search, decode, steps
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
-from glassformer.runtime.sampling import stages
+from glassformer.runtime.selectors import sampling as transforms
+from glassformer.runtime.selectors.sampling import stages
 from glassformer.runtime.trace import Watch
 from glassformer.tasks.predictors.text import finish
 from glassformer.tokenizers.config import TokenizerConfig

@@ -128,7 +128,7 @@ def test_a_window_comes_with_the_mask(run_folder, monkeypatch):
     from glassformer.run import load
 
     run = load(run_folder("lm"))
-    from glassformer.layers.mask import Causal, Window
+    from glassformer.layers.attention.mask import Causal, Window
 
     assert run.model.decoder is not None
     monkeypatch.setattr(run.model.decoder, "mask", Causal() & Window(3))

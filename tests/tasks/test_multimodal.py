@@ -109,7 +109,7 @@ def test_pictures_and_sounds_and_text_stand_in_one_sequence(tmp_path):
     assert run.model.config.parts == {"image": 16, "audio": 40}
     sound, picture = tone(TONES["low"], draw), sky("night", draw)[..., :1]
     assert run.answer(["hear", {"audio": (sound, RATE)}, {"image": picture}]) == "low night"
-    assert run.processor.ordered("hear", {"image": "b", "audio": "a"}) == [
+    assert run.processor.order_parts("hear", {"image": "b", "audio": "a"}) == [
         "hear",
         {"audio": "a"},
         {"image": "b"},
@@ -400,7 +400,7 @@ def test_templates_are_placed_so_that_a_run_can_be_used_from_any_folder(tmp_path
     run = gf.load(tmp_path / "run")
     assert run.evaluate("validation")["exact_match"] >= 0
     assert run.model.config.modality_order == ("text", "image")
-    assert run.processor.ordered("q", {"image": "i"}) == ["q", {"image": "i"}]
+    assert run.processor.order_parts("q", {"image": "i"}) == ["q", {"image": "i"}]
     with pytest.raises(DataError, match="a part was given as audio; known are image, text"):
         run.answer([{"audio": "a.wav"}])
     with pytest.raises(

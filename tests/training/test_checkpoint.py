@@ -13,7 +13,7 @@ from glassformer.models.weights import load_tensors
 from glassformer.recipe.train import SaveConfig
 from glassformer.training.folder import checkpoints as module
 from glassformer.training.folder.checkpoints import Checkpoints, State
-from glassformer.training.folder.models import fill, trained
+from glassformer.training.folder.models import fill, tensors_to_save
 from glassformer.training.folder.part_files import Part
 from small_runs import go, hashes, losses, recipe
 
@@ -32,7 +32,7 @@ def saved(folder, *steps: int, keep: int = 10, best: int | None = None) -> Check
     for step in steps:
         state = State(step, "d", best_step=best, best_score=1.0 if best else None)
         moments = {"a:b": torch.full((2,), step)}
-        checkpoints.save(Part(trained(model(step))), Part(moments), state)
+        checkpoints.save(Part(tensors_to_save(model(step))), Part(moments), state)
     return checkpoints
 
 

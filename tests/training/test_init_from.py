@@ -13,7 +13,7 @@ import torch
 from bare_runs import write_config
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.data.config import DataConfig
-from glassformer.layers.interpolation import interpolated
+from glassformer.layers.position.interpolation import interpolated
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import (
     load_model,

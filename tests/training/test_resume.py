@@ -17,11 +17,13 @@ from glassformer.core.errors import CheckpointError, ConfigError, DataError, Tra
 from glassformer.models.weights import load_tensors
 from glassformer.tasks.objectives.next_token import NextToken
 from glassformer.training.folder import saving
+from glassformer.training.folder.checkpoints import State
 from glassformer.training.folder.history import read_metrics
 from glassformer.training.folder.run_folder import is_own
-from glassformer.training.loop import trainer
+from glassformer.training.loop import validation
 from glassformer.training.loop.step import TrainingStep
 from glassformer.training.loop.trainer import Trainer
+from glassformer.training.loop.validation import Validation
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import (
@@ -435,7 +437,7 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
             with torch.no_grad():
                 self.optimizer.parameters[0].fill_(torch.inf)
             if where == "weights":
-                self.validation = None
+                self.validation.evaluate = lambda state: (state, False)
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "advance", advance)
@@ -645,24 +647,23 @@ class Told:
 
 def test_all_processes_average_what_the_first_one_chooses(monkeypatch):
     """Another one may see other files, and asks for none."""
-    loaded, other = list[list[int]](), object.__new__(Trainer)
+    loaded, other = list[list[int]](), object.__new__(Validation)
     other.machine = SimpleNamespace(device="cpu")
 
     def fill_mean(checkpoints, steps, mean):
         loaded.append(steps)
         raise KeyboardInterrupt
 
-    other.checkpoints = None
+    other.checkpoints, state = None, State(6, "")
     other.history = SimpleNamespace(lines=[])
-    other.state = SimpleNamespace(step=6, base=None)
     other.config = SimpleNamespace(save=SimpleNamespace(average_checkpoints=2))
-    other.task, other.run = SimpleNamespace(recipe=None), None
-    monkeypatch.setattr(trainer, "model_to_fill", lambda *given: None)
-    monkeypatch.setattr(trainer, "fill_mean", fill_mean)
+    other.task, other.saving = SimpleNamespace(recipe=None), SimpleNamespace(run=None)
+    monkeypatch.setattr(validation, "model_to_fill", lambda *given: None)
+    monkeypatch.setattr(validation, "fill_mean", fill_mean)
     other.processes = Told([])
-    other.average()
+    other.average(state, None)
     assert loaded == []
     other.processes = Told([4, 6])
     with pytest.raises(KeyboardInterrupt):
-        other.average()
+        other.average(state, None)
     assert loaded == [[4, 6]]

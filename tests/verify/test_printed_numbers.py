@@ -10,11 +10,15 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.core.batch import Positions
-from glassformer.layers.attend import attend_reference, attention_pattern, attention_scores
-from glassformer.layers.attention import Attention, score_scale
-from glassformer.layers.context import AttentionContext
-from glassformer.layers.mask import Allowed, Causal, allowed
-from glassformer.layers.position import sinusoidal
+from glassformer.layers.attention.attend import (
+    attend_reference,
+    attention_pattern,
+    attention_scores,
+)
+from glassformer.layers.attention.context import AttentionContext
+from glassformer.layers.attention.mask import Allowed, Causal, allowed
+from glassformer.layers.attention.multi_head import Attention, score_scale
+from glassformer.layers.position.vectors import sinusoidal
 from glassformer.layers.tap import Tape, recording
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.models import presets

@@ -12,7 +12,7 @@ GOOD = Row(
     "Notes A, B",
     "3 attention",
     "a < b & c",
-    "glassformer.layers.attend.attend",
+    "glassformer.layers.attention.attend.attend",
     2e-16,
     1e-12,
     "matrix form",
@@ -66,7 +66,7 @@ def test_a_row_is_its_claim_with_the_worst_gap_and_a_tolerance_that_grows():
     ]
     first, last = rows_of(gaps)
     text = ("Notes A, B, C, D, E", "1 projections", "q_i = x_i W_Q")
-    assert first == Row(*text, "glassformer.layers.attention.Attention", 0.5, 4e-11)
+    assert first == Row(*text, "glassformer.layers.attention.multi_head.Attention", 0.5, 4e-11)
     assert not first.passed
     assert last.detail == "gated, Shazeer 2020; worst of 2: there"
     assert (last.max_abs_error, last.tolerance) == (999.0, 1e-8)

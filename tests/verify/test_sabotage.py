@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from glassformer.layers import attend, losses, mask
-from glassformer.layers.context import Scoring
+from glassformer.layers import losses
+from glassformer.layers.attention import attend, mask
+from glassformer.layers.attention.context import Scoring
 from glassformer.models.config import ModelConfig
 from glassformer.verify.row import claims, rows_of
 from glassformer.verify.rows_model import model_gaps
@@ -128,71 +129,76 @@ DISTILLED = {**IMAGES, "n_registers": 1, "distilled": True}
 BUCKETS = {"position": "buckets", "n_buckets": 8, "max_distance": 7}
 SABOTAGES = [
     Sabotage(
-        "layers.attention:Attention.queries",
+        "layers.attention.multi_head:Attention.queries",
         lambda right: lambda self, x, rotation: right(self, x - self.q_proj.bias, rotation),
         SOURCED,
         "attention.q cross.q whole gradient",
     ),
     Sabotage(
-        "layers.attention:Attention.keys_values",
+        "layers.attention.multi_head:Attention.keys_values",
         lambda right: lambda self, k, v, rotation: right(self, v, k, rotation),
         SOURCED,
         "attention.k attention.v cross.k cross.v whole gradient",
     ),
     Sabotage(
-        "layers.attention:attention_scores",
+        "layers.attention.multi_head:attention_scores",
         times(1.01),
         SOURCED,
         "attention.scores cross.scores attention.fused cross.fused gradient",
     ),
-    Sabotage("layers.attend:attention_scores", times(1.01), scores, "simplified terms"),
-    Sabotage("layers.attend:attend", times(1.01), scores, "simplified.fused"),
+    Sabotage("layers.attention.attend:attention_scores", times(1.01), scores, "simplified terms"),
+    Sabotage("layers.attention.attend:attend", times(1.01), scores, "simplified.fused"),
     Sabotage(
-        "layers.attention:attention_pattern",
+        "layers.attention.multi_head:attention_pattern",
         times(0.9),
         SOURCED,
         "attention.pattern attention.sum cross.pattern cross.sum attention.fused cross.fused gradient",
     ),
     Sabotage(
-        "layers.attention:attention_pattern",
+        "layers.attention.multi_head:attention_pattern",
         instead(lambda s: torch.full_like(s, 1 / s.shape[-1])),
         SOURCED,
         "attention.pattern attention.mask cross.pattern cross.mask attention.fused cross.fused gradient",
     ),
     Sabotage(
-        "layers.attention:attention_values",
+        "layers.attention.multi_head:attention_values",
         lambda right: lambda pattern, v: right(pattern, v.roll(1, -2)),
         SOURCED,
         "attention.z cross.z attention.fused cross.fused gradient",
     ),
     Sabotage(
-        "layers.attention:merge_heads",
+        "layers.attention.multi_head:merge_heads",
         instead(lambda z: z.flip(1).transpose(1, 2).flatten(2)),
         SOURCED,
         "attention_out cross_out whole gradient",
     ),
     Sabotage(
-        "layers.context:attend",
+        "layers.attention.context:attend",
         instead(forgets_the_triangle),
         PAST,
         "attention.fused whole causality cache",
     ),
     Sabotage(
-        "layers.context:attend",
+        "layers.attention.context:attend",
         by_slot,
         PAST,
         "attention.fused whole cache permutation",
     ),
-    Sabotage("layers.context:attend", by_slot, NOTHING, "attention.fused whole permutation.none"),
     Sabotage(
-        "layers.cache:CROSSED",
+        "layers.attention.context:attend",
+        by_slot,
+        NOTHING,
+        "attention.fused whole permutation.none",
+    ),
+    Sabotage(
+        "layers.attention.cache:CROSSED",
         instead(Scoring(mask.Everything())),
         SOURCED,
         "cross.scores cross.mask whole",
     ),
     *(
         Sabotage(
-            "layers.position:RelativeBias.forward",
+            "layers.position.score_bias:RelativeBias.forward",
             times(-1),
             {"position": "relative", "bias_placement": placement},
             f"attention.scores.relative.{placement} whole gradient",
@@ -201,7 +207,7 @@ SABOTAGES = [
     ),
     *(
         Sabotage(
-            "layers.position:BucketBias.forward",
+            "layers.position.score_bias:BucketBias.forward",
             times(1.01),
             BUCKETS | {"bias_placement": placement},
             f"attention.scores.buckets.{placement} whole gradient",
@@ -210,7 +216,7 @@ SABOTAGES = [
     ),
     *(
         Sabotage(
-            "layers.position:alibi_slopes",
+            "layers.position.score_bias:alibi_slopes",
             times(0.5),
             {"position": "alibi", "bias_placement": placement},
             f"attention.scores.alibi.{placement} whole gradient",
@@ -218,33 +224,41 @@ SABOTAGES = [
         for placement in ("inside", "outside")
     ),
     Sabotage(
-        "layers.position:rotation",
+        "layers.position.kinds:rotation",
         backwards,
         {"position": "rotary"},
         "attention.q attention.k whole gradient",
     ),
     Sabotage(
-        "layers.position:sinusoidal", printed_swapped, {"position": "sinusoidal"}, "positions whole"
+        "layers.position.vectors:sinusoidal",
+        printed_swapped,
+        {"position": "sinusoidal"},
+        "positions whole",
     ),
     Sabotage(
-        "layers.position:sinusoidal",
+        "layers.position.vectors:sinusoidal",
         in_single_precision,
         {"position": "sinusoidal"},
         "positions whole",
     ),
-    Sabotage("layers.position:sinusoidal", printed_swapped, offsets, "offset offset.product"),
     Sabotage(
-        "layers.position:LearnedPosition.forward", times(1.01), PAST, "positions.learned whole"
+        "layers.position.vectors:sinusoidal", printed_swapped, offsets, "offset offset.product"
     ),
     Sabotage(
-        "layers.position:GridPosition.forward",
+        "layers.position.vectors:LearnedPosition.forward",
+        times(1.01),
+        PAST,
+        "positions.learned whole",
+    ),
+    Sabotage(
+        "layers.position.vectors:GridPosition.forward",
         times(1.01),
         IMAGES | {"grid": [3, 4], "position": "sinusoidal_2d"},
         "positions.sinusoidal_2d whole",
     ),
-    Sabotage("layers.position:naive_index", times(1.01), offsets, "naive"),
+    Sabotage("layers.position.vectors:naive_index", times(1.01), offsets, "naive"),
     Sabotage(
-        "layers.position:binary_code",
+        "layers.position.vectors:binary_code",
         lambda right: lambda *args: right(*args).flip(-1),
         offsets,
         "binary",
@@ -324,7 +338,7 @@ SABOTAGES = [
     ),
     Sabotage("verify.rows_model:cross_entropy", padding_counted, PAST, "loss"),
     Sabotage(
-        "runtime.sampling:temperature",
+        "runtime.selectors.sampling:temperature",
         lambda right: lambda u, tau: right(u, 1 / tau),
         temperatures,
         "temperature",
@@ -336,12 +350,12 @@ SABOTAGES = [
         "shift shift.teaching",
     ),
     Sabotage(
-        "runtime.sampler:next_tokens",
+        "runtime.selectors.sampler:next_tokens",
         instead(lambda u, rows, config: u.topk(2).indices[:, 1]),
         generation,
         "greedy",
     ),
-    Sabotage("layers.cache:Cache.store", keys_reversed, PAST, "cache"),
+    Sabotage("layers.attention.cache:Cache.store", keys_reversed, PAST, "cache"),
     Sabotage(
         "verify.rows_notes:patchify",
         lambda right: lambda pixels, size: right(pixels.transpose(1, 2), size),

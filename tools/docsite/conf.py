@@ -50,5 +50,5 @@ def setup(app: Any) -> None:
 
     app.connect("autodoc-process-docstring", docstring)
     app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))
-    for name in ("floors", "walk"):
+    for name in ("floors", "rooms", "walls", "walk"):
         app.add_lexer(name, TextLexer)

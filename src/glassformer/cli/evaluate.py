@@ -97,7 +97,7 @@ def _score_labels(run: "Run", data: str | None, asked: dict[str, Any], as_json: 
 
     if data is None:
         raise ConfigError("--shots chooses labels of other texts; name their table: --data FILE.")
-    chooser: Any = run.predictor("choose")
+    chooser = run.predictor("choose")
     scores = {"run": str(run.folder), "data": data}
     few = chooser.prompts(ChooseOptions.parse(asked))
     scores |= few.evaluate(examples_of(data))

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,7 +50,7 @@ class Files:
     force: bool
 
     @classmethod
-    def checked(
+    def check(
         cls,
         inp: Path | None,
         out: Path | None,
@@ -121,7 +120,11 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
     from glassformer.data.table_output import Output, new_column
 
     table, total = files.table(predictor.task, predictor.input_columns, predictor.data), 0
-    read = partial(_read, predictor, os.path.dirname(table.source.file))
+    folder, within = os.path.dirname(table.source.file), predictor.processor.within
+
+    def read(row: "Row") -> Any:
+        return within(predictor.from_values(row.values, row.where), folder)
+
     skipped = list[DataError]()
     own, whole = dict.fromkeys(table.columns()), files.out.suffix != ".parquet"
     for row in table.rows(whole):
@@ -139,29 +142,21 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
         while chunk := list(islice(rest, TOGETHER)):
             given = [(read(row), row.where) for row in chunk]
             for row, found in zip(chunk, predictions(predictor, options, given), strict=True):
+                line, values = "", dict[str, Any].fromkeys(new)
                 if isinstance(found, DataError):
                     skipped.append(found)
-                    yield replace(row, content=row.content | dict.fromkeys(new.values()), line="")
                 elif files.out.suffix == ".npy":
-                    columns = dict.fromkeys(new.values(), found.value)
-                    yield replace(row, content=row.content | columns, line="")
+                    values = dict.fromkeys(new, found.value)
                 else:
-                    values = found.columns()
-                    columns = {name: values[own] for own, name in new.items()}
-                    yield replace(row, content=row.content | columns, line=one_line(found.cell()))
+                    line, values = one_line(found.cell()), found.columns()
+                columns = {name: values[own] for own, name in new.items()}
+                yield replace(row, content=row.content | columns, line=line)
             pace.add(len(chunk))
 
     output.write(predict_rows(), before)
     resumed = f" ({before:,} of them by an earlier process)" if before else ""
     sys.stderr.write(f"{files.out}: {total:,} rows{resumed}\n")
     report_skipped(len(skipped))
-
-
-def _read(predictor: "Predictor[Any]", folder: str, row: "Row") -> Any:
-    """The input of a row; the name of a file is beside the table's."""
-    given = predictor.from_values(row.values, row.where)
-    named = predictor.processor.medium and isinstance(given, str)
-    return os.path.join(folder, os.path.expanduser(given)) if named else given
 
 
 def predictions(

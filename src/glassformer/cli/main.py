@@ -13,27 +13,20 @@ from typing import Annotated
 
 import typer
 
+from glassformer.cli.data import data_show, tokenize
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.flags import Commands
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
 from glassformer.cli.publish import export, import_
+from glassformer.cli.recipe import plan, recipe_copy, recipe_fields, recipe_list, recipe_show
 from glassformer.cli.serve import serve
-from glassformer.cli.show import (
-    data_show,
-    plan,
-    recipe_copy,
-    recipe_fields,
-    recipe_list,
-    recipe_show,
-    tokenize,
-    verify,
-)
 from glassformer.cli.sweep import sweep
 from glassformer.cli.terminal import first_process
 from glassformer.cli.train import demo, train
 from glassformer.cli.vectors import analogy, contexts, near
 from glassformer.cli.verbs import VERBS
+from glassformer.cli.verify import verify
 from glassformer.core.errors import ConfigError, ElsewhereError, GlassformerError
 from glassformer.core.files import WINDOWS
 from glassformer.core.progress import LEARNING

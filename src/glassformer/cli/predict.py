@@ -86,7 +86,7 @@ def _files(shared: Shared, whole: str) -> Files | None:
     refuse({name: shared.out and getattr(shared, name) for name in named})
     given = shared.inp, shared.out, shared.field, shared.resume
     force = shared.force and not shared.show_attention
-    return Files.checked(*given, force, vectors=whole == ".npy")
+    return Files.check(*given, force, vectors=whole == ".npy")
 
 
 def _write_array(
@@ -139,11 +139,7 @@ def _groups(
         yield 1, [("", pair) for pair in pairs_of(options.targets)]
     else:
         size, named = predictor.together, shared.names or shared.text
-        if shared.names and not predictor.processor.medium:
-            raise ConfigError(
-                f"{shared.run} reads lines that hold a {predictor.processor.noun} each, and "
-                f"{shared.names[0]} is given as a file; give lines: < {shared.names[0]}."
-            )
+        predictor.check_files(shared.names)
         parts = [named[at : at + size] for at in range(0, len(named), size)] if named else None
         for number, lines in numbered(parts or chunks(size)):
             where = (f"{predictor.noun} {n}" for n in range(number, number + len(lines)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from glassformer.inspect.contextual import Contexts
-    from glassformer.inspect.wordvectors import WordVectors
+    from glassformer.inspect.vectors import WordVectors
 
     Vectors = Callable[[Sequence[str]], np.ndarray]
 
@@ -79,7 +79,7 @@ def analogy(
     vectors: Words with vectors, instead of a RUN's own.
     top: Number of words.
     """
-    from glassformer.inspect.wordvectors import model_words, read_words
+    from glassformer.inspect.vectors import model_words, read_words
     from glassformer.run import load
 
     if run is not None and vectors is not None:

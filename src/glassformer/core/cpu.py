@@ -57,7 +57,8 @@ def keep_freed_memory() -> None:
     """Ask glibc's allocator, where it is, to keep up to 2 GiB of freed memory: each step frees
     large blocks and takes them again, and would pay for them page by page (bench/LOG.md has the
     figures)."""
-    if sys.platform.startswith("linux") and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        libc.mallopt(TRIM_THRESHOLD, 2**31 - 1)
-        libc.mallopt(MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
-        libc.mallopt(TOP_PAD, 256 << 20)
+    linux = sys.platform.startswith("linux")
+    if linux and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
+        mallopt(TRIM_THRESHOLD, 2**31 - 1)
+        mallopt(MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
+        mallopt(TOP_PAD, 256 << 20)

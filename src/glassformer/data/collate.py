@@ -63,7 +63,7 @@ def packed(rows: Sequence[Sequence[Example]]) -> Batch:
 
 def joined(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:
     """All examples by length, one behind the other in batches of one row without padding, each with
-    the numbers of its examples; see `layers.sequences`."""
+    the numbers of its examples; see `layers.attention.sequences`."""
     sizes = np.array([example.length for example in examples], np.int64)
     for row in joined_rows(sizes):
         batch, lengths = _batch([[examples[i] for i in row]]), sizes[row]

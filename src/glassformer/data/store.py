@@ -26,10 +26,13 @@ import numpy as np
 from glassformer.core.errors import DataError
 from glassformer.core.files import read_json, replace_folder, write_json
 from glassformer.core.manifest import LARGEST, difference, write_manifest
+from glassformer.core.manifest import NAME as MANIFEST
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import Source
 
 FORMAT, VERSION, ABOUT = "glassformer store", 4, "store.json"
+FORMER = 3
+"""The version of stores whose manifest holds both, without hashes to compare."""
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)|(store|manifest)\.json")
 
 
@@ -234,12 +237,13 @@ def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
     read.
     """
     try:
-        about = read_json(folder / ABOUT, LARGEST)
-        same = (about["format"], about["version"]) == (FORMAT, VERSION)
+        former = not (folder / ABOUT).exists()
+        about = read_json(folder / (MANIFEST if former else ABOUT), LARGEST)
+        if (about["format"], about["version"]) != (FORMAT, FORMER if former else VERSION):
+            return None
         compared = None if hashed else [ABOUT]
-        if same and about["request"]["kind"] and difference(folder, [ABOUT], compared) is None:
-            return about
-        return None
+        whole = former or difference(folder, [ABOUT], compared) is None
+        return about if whole and about["request"]["kind"] else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -195,6 +196,6 @@ def json_text(value: Any, where: str) -> str:
             raise DataError(
                 f"{where} holds {one!r:.60}, which only Parquet can hold; write .parquet"
             )
-        return one.isoformat() if hasattr(one, "isoformat") else str(one)
+        return one.isoformat() if isinstance(one, datetime) else str(one)
 
     return json.dumps(finite(value), ensure_ascii=False, allow_nan=False, default=other)

@@ -8,10 +8,11 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +33,6 @@ SIZE = 32 << 20
 PORTION = 1 << 20
 """Characters that are encoded at the same time, about."""
 NOTHING = np.zeros(0, np.int64)
-Encoded = tuple[Document, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,18 @@ class TokenSplit:
 
 
 def store_tokens(
-    folder: str | os.PathLike[str], tokenizer: Any, config: DataConfig, size: int = SIZE
+    folder: str | os.PathLike[str],
+    tokenizer: Any,
+    config: DataConfig,
+    size: int = SIZE,
+    executor: Executor | None = None,
+    ahead: int = 1,
 ) -> Store:
     """Return the store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
 
     Files of more than `size` bytes are encoded in shards of about as many characters, which stay in
-    a folder beside the store until it is whole. `counts` of each split: tokens, bytes, characters,
+    a folder beside the store until it is whole. Portions are encoded by a thread, or by an
+    `executor`, `ahead` of them at the same time. `counts` of each split: tokens, bytes, characters,
     documents. DataError: unreadable text.
     """
     place = place_of(config, folder).absolute()
@@ -68,7 +74,7 @@ def store_tokens(
     fields = {"format", "text_field", "word_field", "encoding"}
     request = request_of(KIND, config, sources, fields, made_by(tokenizer))
     work = place.with_name(f".{place.name}.shards")
-    encode = partial(_encode, tokenizer=tokenizer)
+    encode = partial(_encode, tokenizer=tokenizer, executor=executor, ahead=ahead)
 
     def write(writer: Writer) -> None:
         found = parts(config)
@@ -131,11 +137,16 @@ def _take(text: Iterator[Document], size: int) -> Iterator[Document]:
 
 
 def _encode(
-    writer: Writer, text: Iterator[Document], before: Mapping[str, dict[str, Any]], tokenizer: Any
+    writer: Writer,
+    text: Iterator[Document],
+    before: Mapping[str, dict[str, Any]],
+    tokenizer: Any,
+    executor: Executor | None,
+    ahead: int,
 ) -> None:
     """Write the ids of a text, <eos> between documents; `before`: the counts of the text before it,
     whose last document continues in the first row."""
-    for part, ids in _encode_ahead(text, tokenizer):
+    for part, ids in _encode_ahead(text, tokenizer, executor, ahead):
         column = _column(writer, part.split, tokenizer)
         if part.split not in writer.counts:
             writer.counts[part.split] = zeros()
@@ -169,20 +180,21 @@ def _separator(tokenizer: Any) -> np.ndarray:
     return np.array([tokenizer.specials[role] for role in ("eos",) if role in tokenizer.specials])
 
 
-def _encode_ahead(text: Iterator[Document], tokenizer: Any) -> Iterator[Encoded]:
-    """Yield each part with its ids; one portion is encoded ahead."""
-
-    def encode(portion: Sequence[Document]) -> Iterator[Encoded]:
-        ids = tokenizer.encode_all([part.text for part in portion])
-        return zip(portion, ids, strict=True)
-
-    with ThreadPoolExecutor(1, "encoding") as pool:
-        found = (
-            pool.submit(encode, one) for one in portions(text, lambda part: len(part.text), PORTION)
-        )
-        for own, _ in pairwise(chain(found, [None])):
-            assert own is not None
-            yield from own.result()
+def _encode_ahead(
+    text: Iterator[Document], tokenizer: Any, executor: Executor | None, ahead: int
+) -> Iterator[tuple[Document, np.ndarray]]:
+    """Yield each part with its ids; some portions are encoded ahead."""
+    own = ThreadPoolExecutor(1, "encoding") if executor is None else nullcontext(executor)
+    waiting = deque[tuple[Sequence[Document], Future[list[np.ndarray]]]]()
+    with own as pool:
+        for portion in portions(text, lambda part: len(part.text), PORTION):
+            found = pool.submit(tokenizer.encode_all, [part.text for part in portion])
+            waiting.append((portion, found))
+            while len(waiting) > ahead:
+                before, ids = waiting.popleft()
+                yield from zip(before, ids.result(), strict=True)
+        for before, ids in waiting:
+            yield from zip(before, ids.result(), strict=True)
 
 
 def tokens_of(

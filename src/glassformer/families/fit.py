@@ -112,7 +112,7 @@ def _class_keys(model: ModelConfig) -> Values:
     keys: Values = {"num_labels": len(names)}
     keys["id2label"] = {str(i): one for i, one in enumerate(names)}
     keys["label2id"] = {one: i for i, one in enumerate(names)}
-    if model.multi_label:
+    if not model.outcomes.exclusive:
         keys["problem_type"] = "multi_label_classification"
     return keys
 

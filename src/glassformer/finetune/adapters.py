@@ -8,7 +8,7 @@ from torch import nn
 from glassformer.core.errors import ConfigError
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.layers.init import Sizes, initialize
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
 from glassformer.layers.lora import FACTORS, LoRALinear, adapters, is_factor
 from glassformer.models.packing import is_packed
 from glassformer.models.transformer import Transformer
@@ -100,7 +100,7 @@ def fold(model: nn.Module) -> None:
 
 def quantize(model: nn.Module) -> None:
     """Keep the weights of the linear maps of the blocks as 8-bit integers, except those that need a
-    gradient; `layers.quantized` has the formula."""
+    gradient; `layers.linear.quantized` has the formula."""
     for name, module in [*model.named_modules()]:
         if not isinstance(module, Linear) or ".blocks." not in name:
             continue

@@ -23,7 +23,7 @@ from glassformer.core.files import read_json, write_json
 from glassformer.core.record import Record
 from glassformer.finetune.adapters import substitute
 from glassformer.finetune.published_names import Adapter, Adapters, classes_of, read, write
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
 from glassformer.layers.lora import adapters, is_factor
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, save_tensors

@@ -22,9 +22,9 @@ from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError, suggest
 from glassformer.inspect.edit import LEAF, Edit, Replaced, fires
 from glassformer.inspect.points import SITE_OF, Named, Point, check_number, kind_of, point_of
-from glassformer.layers.attend import attention_pattern
-from glassformer.layers.attention import Attention
-from glassformer.layers.context import CROSSED, AttentionContext
+from glassformer.layers.attention.attend import attention_pattern
+from glassformer.layers.attention.context import CROSSED, AttentionContext
+from glassformer.layers.attention.multi_head import Attention
 from glassformer.layers.stack import Stack
 from glassformer.layers.tap import Change, Tape, changed, recording
 from glassformer.models.transformer import Output, Transformer, evaluating

@@ -11,8 +11,8 @@ from glassformer.core.files import read_json
 from glassformer.families.family import Values
 from glassformer.models.config import ModelConfig
 from glassformer.runtime.config import SAMPLING, GenerateConfig
-from glassformer.runtime.constraints import CONSTRAINTS, is_set
 from glassformer.runtime.prompts import check_settings
+from glassformer.runtime.selectors.constraints import CONSTRAINTS, is_set
 
 FILE = "generation_config.json"
 _LIMITS = ("eos_token_id", *CONSTRAINTS)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from torch import nn
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.layers.attention import Attention, CacheUpdate
-from glassformer.layers.context import AttentionContext
+from glassformer.layers.attention.context import AttentionContext
+from glassformer.layers.attention.multi_head import Attention, CacheUpdate
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.norm import Norm

@@ -17,9 +17,9 @@ from glassformer.core.batch import Part, Positions
 from glassformer.core.errors import ConfigError, suggest
 from glassformer.layers.cpu_kernels import on_cpu
 from glassformer.layers.dropout import Dropout
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
 from glassformer.layers.norm import Norm
-from glassformer.layers.position import PositionVectors
+from glassformer.layers.position.vectors import PositionVectors
 from glassformer.layers.stem import Convolution, Stem
 from glassformer.layers.tap import tap
 

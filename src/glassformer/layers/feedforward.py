@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.layers import cpu_kernels
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
 from glassformer.layers.tap import tap
 
 Activation = Literal["relu", "relu_squared", "gelu", "gelu_tanh", "silu", "tanh", "identity"]

@@ -15,9 +15,9 @@ from glassformer.core.batch import Positions
 from glassformer.layers import cpu_kernels
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.feedforward import Activation, activation_function
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
+from glassformer.layers.linear.packed import OF_LOGITS, Bits, PackedMatrix
 from glassformer.layers.norm import LayerNorm
-from glassformer.layers.packed import OF_LOGITS, Bits, PackedMatrix
 from glassformer.layers.tap import tap
 
 HeadKind = Literal["lm", "masked_lm", "tag", "classify", "pool", "none"]
@@ -47,8 +47,8 @@ class LanguageModelHead(nn.Module):
         self.packed: PackedMatrix | None = None
 
     def pack(self, bits: Bits) -> None:
-        """Multiply by a copy in a format for inference (see `layers.packed`); the rows of a tied
-        embedding stay as they are."""
+        """Multiply by a copy in a format for inference (see `linear.packed`); the rows of a tied
+        embedding are unchanged."""
         self.packed = PackedMatrix(self.weight, OF_LOGITS[bits])
         if not self.tied:
             self.register_parameter("weight", None)

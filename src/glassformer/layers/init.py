@@ -13,7 +13,6 @@ from typing import Literal
 import torch
 from torch import nn
 
-from glassformer.core.distributed.shards import put
 from glassformer.core.random_stream import seed_from
 
 InitKind = Literal["gpt2", "bert", "xavier", "t5", "modern"]
@@ -119,10 +118,11 @@ def initialize(
     sizes: Sizes,
     seed: int,
     only: Callable[[str], bool] = lambda name: True,
+    put: Callable[[torch.Tensor, torch.Tensor], object] = torch.Tensor.copy_,
 ) -> None:
     """Fill every parameter of `model` (or `only` those of some names) by the table of `kind`; the
-    values depend on `seed` and names only, not on the default device. A parameter that is divided
-    among processes is drawn whole on each, one after the other."""
+    values depend on `seed` and names only, not on the default device. Each parameter is drawn
+    whole, one after the other, and `put` there: all of it or a part."""
     rows = FIRST + TABLE[kind]
     for name, parameter in model.named_parameters():
         if not only(name):

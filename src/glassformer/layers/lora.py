@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from glassformer.core.axes import Float, Tensor
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.heads import LanguageModelHead
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
 
 FACTORS = ("lora_a", "lora_b")
 """Names of an adapter's parameters."""

@@ -9,13 +9,14 @@ from torch import nn
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Positions
-from glassformer.layers.attention import Attention
+from glassformer.layers.attention.cache import Layers, Layout
+from glassformer.layers.attention.context import Scoring, SelectedPositions
+from glassformer.layers.attention.mask import Mask
+from glassformer.layers.attention.multi_head import Attention
 from glassformer.layers.block import STREAM, Block
-from glassformer.layers.cache import Layers, Layout
-from glassformer.layers.context import Scoring, SelectedPositions
-from glassformer.layers.mask import Mask
 from glassformer.layers.norm import Norm
-from glassformer.layers.position import Rotation, ScoreBias
+from glassformer.layers.position.rotary import Rotation
+from glassformer.layers.position.score_bias import ScoreBias
 from glassformer.layers.tap import recorded, tap, watching
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
 
 REACH = 3
 """Rows and columns of each kernel."""

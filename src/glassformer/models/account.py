@@ -13,7 +13,7 @@ from torch import nn
 
 from glassformer.core.errors import ConfigError
 from glassformer.layers.heads import LanguageModelHead
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
 
 _MAP = r"(weight|bias)"
 _ELEMENT = rf"element\.(weight|class_token|registers|proj\.{_MAP}|stem\.convolutions\.\d+\.{_MAP})"

@@ -8,7 +8,7 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch
-from glassformer.layers.ragged import RaggedCache
+from glassformer.layers.attention.ragged import RaggedCache
 
 
 class CompiledStep(Protocol):

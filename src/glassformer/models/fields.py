@@ -6,13 +6,13 @@ from pydantic import Field
 
 from glassformer.core.errors import counted
 from glassformer.core.record import Record
-from glassformer.layers.attention import ScaleKind
+from glassformer.layers.attention.multi_head import ScaleKind
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import HeadKind, Pool
 from glassformer.layers.init import InitKind
 from glassformer.layers.losses import EXCLUSIVE, INDEPENDENT, Outcomes
 from glassformer.layers.norm import NormKind
-from glassformer.layers.position import PositionKind
+from glassformer.layers.position.kinds import PositionKind
 
 LARGEST = 1 << 24
 """Of a size: products of three of them, and bytes, are below 2**63 for 3 x 3 convolutions too."""
@@ -33,10 +33,10 @@ class ModelFields(Record):
     vocab_size: Natural = 0
     """Size of the vocabulary; 0: taken from the tokenizer."""
     source_vocab_size: Count | None = None
-    """An encoder-decoder's source has a vocabulary and embedding of its own; null: shared."""
+    """Vocabulary size of an encoder-decoder's source, with a separate embedding; null: shared."""
     own_source_positions: bool = False
-    """An encoder-decoder's source has position vectors and an embedding norm of its own (BART);
-    false: both sides share them."""
+    """An encoder-decoder's source has separate position vectors and a separate embedding norm
+    (BART); false: both sides share them."""
     patch_width: Count = 768
     """Numbers in one flattened patch (16 x 16 x 3 = 768)."""
     grid: tuple[Count, Count] | None = None
@@ -61,11 +61,11 @@ class ModelFields(Record):
     n_layers: int = Field(4, gt=0, le=10_000)
     """Blocks in the stack (of each stack, in an encoder-decoder)."""
     n_encoder_layers: int | None = Field(None, gt=0, le=10_000)
-    """Blocks of an encoder-decoder's encoder, if n_layers is the decoder's; null: as many."""
+    """Blocks of an encoder-decoder's encoder, if n_layers is the decoder's; null: n_layers."""
     n_heads: Count = 4
     """Attention heads."""
     n_kv_heads: Count | None = None
-    """Key-value heads; null: as many as heads; 1: multi-query."""
+    """Key-value heads; null: n_heads; 1: multi-query."""
     d_head: Count | None = None
     """Width of a head; null: d_model / n_heads."""
     d_ff: Count | None = None
@@ -81,7 +81,7 @@ class ModelFields(Record):
     epsilon: float = Field(1e-5, ge=0)
     """ε of the norms; 0 is the notes' formula."""
     residual: bool = True
-    """Residual connections; false: f(LN(x)) or LN(f(x)) alone (Note C)."""
+    """Residual connections; false: only f(LN(x)) or LN(f(x)) (Note C)."""
     position: PositionKind = "learned"
     """Kind of positions."""
     position_combination: Literal["add", "concatenate"] = "add"

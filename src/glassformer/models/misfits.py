@@ -7,7 +7,7 @@ from math import prod
 from torch import nn
 
 from glassformer.core.errors import suggest
-from glassformer.layers.position import ADDED
+from glassformer.layers.position.kinds import ADDED
 from glassformer.models.fields import ModelFields
 
 

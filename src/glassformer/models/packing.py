@@ -6,11 +6,11 @@ a separate matrix, and the embedding is not converted.
 """
 
 from glassformer.core.errors import ConfigError
-from glassformer.layers.attention import Attention
+from glassformer.layers.attention.multi_head import Attention
 from glassformer.layers.heads import LanguageModelHead
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
+from glassformer.layers.linear.packed import Bits
 from glassformer.layers.lora import LoRALinear
-from glassformer.layers.packed import Bits
 from glassformer.models.account import Account, weights_of
 from glassformer.models.transformer import Transformer
 
@@ -24,7 +24,7 @@ def is_packed(model: Transformer) -> bool:
 
 def quantize(model: Transformer, bits: str) -> None:
     """Replace the matrices of all blocks and of the language model head by numbers of few bits (see
-    `layers.packed`); embeddings, norms and biases stay in float32.
+    `layers.linear.packed`); embeddings, norms and biases stay in float32.
 
     ConfigError: an unknown format, and the errors of `pack`.
     """
@@ -34,7 +34,7 @@ def quantize(model: Transformer, bits: str) -> None:
 
 
 def pack(model: Transformer, bits: Bits) -> None:
-    """Convert the matrices of all blocks and of the language model head (see `layers.packed`); a
+    """Convert the matrices of all blocks and of the language model head (see `linear.packed`); a
     tied head in float32 stays the embedding.
 
     ConfigError: a model that is converted, another device than a CPU, adapters beside the weights,

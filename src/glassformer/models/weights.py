@@ -12,12 +12,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.core.distributed.shards import put
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, replacing
 from glassformer.core.manifest import check_saved
-from glassformer.layers.interpolation import interpolated
 from glassformer.layers.lora import plain_parameters
+from glassformer.layers.position.interpolation import interpolated
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 
@@ -193,6 +192,7 @@ def _with_new_rows(rows: Tensor, first: int, count: int) -> Tensor:
     return torch.cat([old, mean.expand(count - first, *rows.shape[1:])])
 
 
+@torch.no_grad()
 def _fill(
     wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor], path: Path, otherwise: str
 ) -> None:
@@ -209,7 +209,7 @@ def _fill(
                 f"{path}: {name} holds values that are not finite; restore it from a backup."
             )
     for name, parameter in wanted.items():
-        put(parameter, tensors[name])
+        parameter.copy_(tensors[name])
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

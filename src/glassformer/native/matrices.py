@@ -3,7 +3,7 @@
 import torch
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.layers.quantized import GROUP, grouped, quantized
+from glassformer.layers.linear.quantized import GROUP, grouped, quantized
 
 WHOLE, UNIT = 64, 32
 """Columns and rows of a matrix are filled with zeros up to multiples."""

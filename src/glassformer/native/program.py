@@ -17,14 +17,14 @@ from torch.nn import functional as F
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError
-from glassformer.layers.attention import Attention
+from glassformer.layers.attention.multi_head import Attention
+from glassformer.layers.attention.ragged import RaggedCache
 from glassformer.layers.block import Block
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import LanguageModelHead
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear.linear import Linear
+from glassformer.layers.linear.packed import OF_LOGITS, PackedRows
 from glassformer.layers.norm import LayerNorm, Norm
-from glassformer.layers.packed import OF_LOGITS, PackedRows
-from glassformer.layers.ragged import RaggedCache
 from glassformer.models.account import Account, weights_of
 from glassformer.models.packing import is_packed, pack
 from glassformer.models.transformer import Transformer

@@ -119,7 +119,7 @@ class PairsProcessor(TokenProcessor):
 
     name, noun = "pairs", "pair"
     columns = ("source_field", "target_field")
-    capabilities, reads = frozenset({"pair"}), "a source text"
+    capabilities, reads = ("pair",), "a source text"
 
     def __init__(self, pair: PairTokenizer, facts: ModelFacts, how: Augmentations = UNCHANGED):
         super().__init__(pair.target, facts, how=how)
@@ -267,6 +267,10 @@ class PairsProcessor(TokenProcessor):
             return super().description()
         source, target = described(self.pair.source), described(self.pair.target)
         return [f"tokenizer: source {source}; target {target}"]
+
+    def check_targets(self) -> None:
+        """Accept them: they are the other side."""
+        return
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`."""

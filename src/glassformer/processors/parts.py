@@ -55,7 +55,7 @@ class PartsProcessor(GivenParts):
             )
         self.parts = SequenceBuilder(self.tokenizer, tag_piece=self.facts.tag_piece)
         if self.readers:
-            self.capabilities = frozenset({"parts", *self.readers})
+            self.capabilities = ("parts",)
             self.summary = "reads images, audio and text in one sequence"
 
     @property

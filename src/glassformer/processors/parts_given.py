@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from glassformer.core.batch import Batch
 from glassformer.core.errors import DataError
 from glassformer.data.records.parts import Mixed, parts_of
 from glassformer.processors.media.processor import EXAMPLE, MediaProcessor
@@ -15,6 +16,7 @@ from glassformer.processors.parts_inputs import (
     check_kinds,
     part_of,
 )
+from glassformer.processors.requests import Files
 from glassformer.processors.tokenized import TokenProcessor, known_text
 from glassformer.processors.tokens.sequence_builder import TEXT
 
@@ -68,15 +70,15 @@ class GivenParts(TokenProcessor):
 
     def words(self, given: Any) -> list[str]:
         """See `Processor`: those of the texts."""
-        texts = [thing for kind, thing in map(part_of, given) if kind == TEXT]
-        return [word for text in texts for word in text.split()]
+        parts = map(part_of, given)
+        return [word for kind, thing in parts if kind == TEXT for word in thing.split()]
 
     @staticmethod
     def given(record: Mixed) -> list[Given]:
         """The input of a record, as `windows` takes it."""
         return [{kind: value} for kind, value in record.parts]
 
-    def ordered(self, prompt: str, things: Mapping[str, Any]) -> list[Given]:
+    def order_parts(self, prompt: str, things: Mapping[str, Any]) -> list[Given]:
         """A prompt and files of several kinds in the order of the training rows."""
         kinds = dict.fromkeys((*self.modality_order, *READERS, TEXT))
         given = {**things, **({TEXT: prompt} if prompt or not things else {})}
@@ -89,29 +91,56 @@ class GivenParts(TokenProcessor):
         part = [{"type": "string"}, *(reader.schema() for reader in self.readers.values())]
         return {"type": "array", "items": {"anyOf": part}, "description": "parts in their order"}
 
+    def to_request(self, given: Any, write: Files) -> Any:
+        """See `Processor`: two texts are parts, as a tuple a part and the answer so far."""
+        match given:
+            case [str() as first, str() as second] if self.readers:
+                given = [[first], second] if isinstance(given, tuple) else [{TEXT: first}, second]
+        return super().to_request(given, write)
+
     def media(self) -> Mapping[str, Any]:
         """Return the processors of images and audio."""
         return self.readers
 
+    def pictures(self, batch: Batch) -> list[Any]:
+        """See `Processor`: in the order of the sequence."""
+        found = {
+            int(at[0]): (reader, patches)
+            for one in (batch.source or batch).parts
+            for reader in [self.readers[one.name]]
+            for at, patches in zip(
+                one.at.split(reader.reader.n_patches),
+                one.values.split(reader.reader.n_patches),
+                strict=True,
+            )
+        }
+        return [found[at] for at in sorted(found)]
+
     def request_of(self, record: Mixed) -> list[Any]:
         """See `Processor`: the texts of a row."""
-        return [" ".join(value for kind, value in record.parts if kind == TEXT)]
+        return [" ".join(self.read_texts(record))]
 
     def neutral_inputs(self) -> list[Any]:
         """Return questions about nothing: black images, silence."""
         blank = {kind: reader.neutral_inputs()[0] for kind, reader in self.readers.items()}
-        return [self.ordered(text, blank) for text in (QUESTION, "a", known_text(self.tokenizer))]
+        return [
+            self.order_parts(text, blank) for text in (QUESTION, "a", known_text(self.tokenizer))
+        ]
 
     def kept_inputs(self, folder: Path) -> list[Any]:
         """Return a question about each of the files that the run keeps."""
         kept = [reader.kept_inputs(folder) for reader in self.readers.values()]
         rows = zip(*kept, strict=False)
-        return [self.ordered(QUESTION, dict(zip(self.readers, row, strict=True))) for row in rows]
+        return [
+            self.order_parts(QUESTION, dict(zip(self.readers, row, strict=True))) for row in rows
+        ]
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: files that the run keeps, with the texts of samples."""
         texts = [text for text in sampled if isinstance(text, str) and text] or [QUESTION]
         return [
-            self.ordered(texts[i % len(texts)], {kind: f"{EXAMPLE}{i}" for kind in self.readers})
+            self.order_parts(
+                texts[i % len(texts)], {kind: f"{EXAMPLE}{i}" for kind in self.readers}
+            )
             for i in range(len(self.kept_inputs(folder)))
         ]

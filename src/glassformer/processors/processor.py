@@ -6,7 +6,7 @@
 A processor is fitted on records, or loaded from a run folder. It never knows what is predicted.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from glassformer.data.usual_columns import with_usual_columns
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length, by_split
+from glassformer.processors.requests import RequestInputs
 from glassformer.processors.tokens.elements import Element
 
 SENTENCES = (
@@ -101,21 +102,17 @@ class ModelFacts:
         )
 
 
-class Processor(ABC):
+class Processor(RequestInputs):
     """Encodes one kind of input; see the module."""
 
-    name: ClassVar[str]
-    """As a recipe's `input` has it."""
     noun: ClassVar[str]
     """Name of one input in sentences."""
     unit: ClassVar[str] = "token"
     """Name of an element of a sequence."""
     elements: ClassVar[str] = "tokens"
     """The model's `elements`."""
-    medium: ClassVar[str] = ""
-    """image or audio, if the processor reads nothing else: files, named by lines."""
-    capabilities: frozenset[str] = frozenset()
-    """Views of an input: pair, parts, image, audio."""
+    capabilities: tuple[str, ...] = ()
+    """Views of an input besides those of its media: pair, parts."""
     auto_class: ClassVar[str] = "AutoTokenizer"
     """The class of transformers that reads its files."""
     summary: str = ""
@@ -128,6 +125,8 @@ class Processor(ABC):
     """Rows of a batch outside training."""
     records: ClassVar[Callable[[DataConfig], Iterable[Any]] | None] = None
     """Reads the records of all splits; None: they are not kept in memory."""
+    tokenizer: Any
+    """The tokenizer of its texts; None: it reads none, and a line names a file."""
     facts: ModelFacts
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
@@ -246,6 +245,10 @@ class Processor(ABC):
         text = "" if values[0] is None else cell_text(values[0], where)
         return text if text.strip() else None
 
+    def within(self, given: Any, folder: str) -> Any:
+        """Return an input of a table in this folder, where names of files begin."""
+        return given
+
     def to_values(self, given: Any) -> dict[str, Any]:
         """An input as plain values beside its prediction."""
         return {"text": given}
@@ -279,9 +282,15 @@ class Processor(ABC):
     def schema(self) -> dict[str, Any]:
         """JSON schema of one input in a request."""
 
-    def media(self) -> Mapping[str, Any]:
-        """The processors of images and audio, by medium."""
-        return {}
+    def check_targets(self) -> None:
+        """Raise ConfigError for targets in separate files."""
+        raise ConfigError(
+            "Only an encoder-decoder has targets beside its data; leave out --targets."
+        )
+
+    def pictures(self, batch: Batch) -> list[Any]:
+        """The processor and the patches of each image or audio clip of one input."""
+        return []
 
     @staticmethod
     def read_texts(record: Any) -> Sequence[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from glassformer.core.errors import CheckpointError
 from glassformer.data.config import DataConfig
-from glassformer.data.store import ABOUT, Store, place_of
+from glassformer.data.store import ABOUT, MANIFEST, Store, place_of
 from glassformer.models.config import ModelConfig
 from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
@@ -41,7 +41,7 @@ def kept_store(
     """The store of a run's encoded data; None: there is none by this tokenizer, as where other runs
     share data.store."""
     place = place_of(data, folder / STORE)
-    store = Store.open(place, kind) if (place / ABOUT).is_file() else None
+    store = Store.open(place, kind) if (place / MANIFEST).is_file() else None
     return store if store is not None and store.request["tokenizer"] == tokenizer else None
 
 

@@ -30,7 +30,7 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recip
                 f"{override!r} is no override; write section.key=value, for example "
                 "train.steps=500, or task=NAME."
             )
-        values = changed(values, key, _meant(key, text))
+        values = replace_value(values, key, _meant(key, text))
     return Recipe.parse(values)
 
 
@@ -58,7 +58,7 @@ def _is_text(key: str) -> bool:
     return field is not None and field.annotation is str
 
 
-def changed(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+def replace_value(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     """Recipe values with the task or `section.key` replaced; ConfigError: not a key."""
     section, *inside = key.split(".")
     if not all(inside) or bool(inside) == (section == "task"):

@@ -34,7 +34,7 @@ def drafts_in(run: Any, draft: Any, ahead: int | None = None) -> Drafts | None:
     ahead = AHEAD if ahead is None else ahead
     if draft == NGRAM:
         return Drafts(None, ahead)
-    if not hasattr(draft, "model"):
+    if not isinstance(draft, type(run)):
         raise ConfigError(
             f"draft={draft!r} is neither a run nor ngram; give gf.load(RUN), or ngram."
         )

@@ -9,11 +9,11 @@ import torch
 
 from glassformer.core.axes import Tensor
 from glassformer.core.batch import IGNORE, Batch, Positions
-from glassformer.layers.context import CROSSED
+from glassformer.layers.attention.context import CROSSED
+from glassformer.layers.attention.mask import Mask, allowed
 from glassformer.layers.heads import pooled_at
-from glassformer.layers.mask import Mask, allowed
+from glassformer.models.build import attention_mask
 from glassformer.models.config import ModelConfig
-from glassformer.models.transformer import attention_mask
 from glassformer.tasks.task import Task
 
 
@@ -116,7 +116,7 @@ def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[Any]]:
     if at is None:
         first = "first" if config.pool == "first" else "last"
         at = pooled_at(batch.where(), len(batch.elements), first)
-        if config.multi_label:
+        if not config.outcomes.exclusive:
             targets = [sum(1 << c for c, own in enumerate(target) if own) for target in targets]
     rows, width = torch.full_like(batch.elements, IGNORE).tolist(), batch.elements.shape[1]
     for place, target in zip(at.tolist(), targets, strict=True):

@@ -64,12 +64,10 @@ def _check(task: Task, split: str, data: str | None, targets: str | None) -> Non
     """Raise ConfigError for a split or targets that do not go with the rest."""
     if split not in NAMES:
         raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}")
-    if targets is not None and "pair" not in task.processor.capabilities:
-        raise ConfigError(
-            "Only an encoder-decoder has targets beside its data; leave out --targets."
-        )
-    if targets is not None and data is None:
-        raise ConfigError("--targets are those of --data's sources; give --data PATH too.")
+    if targets is not None:
+        task.processor.check_targets()
+        if data is None:
+            raise ConfigError("--targets are those of --data's sources; give --data PATH too.")
     if data is not None and split != "validation":
         raise ConfigError(
             f"The split {split!r} is of the run's own data, and --data is scored whole; leave "

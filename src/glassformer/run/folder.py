@@ -23,7 +23,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import check_model, load_model
 from glassformer.processors.processor import ids_of
 from glassformer.recipe.named import recipe_file
-from glassformer.recipe.reading import changed, read_yaml
+from glassformer.recipe.reading import read_yaml, replace_value
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.run import Run
 from glassformer.runtime.prompts import check_ids
@@ -146,7 +146,7 @@ def train(
     """
     values = dict(recipe) if isinstance(recipe, Mapping) else read_yaml(recipe_file(recipe))
     for key, value in (changes or {}).items():
-        values = changed(values, key, str(value) if isinstance(value, Path) else value)
+        values = replace_value(values, key, str(value) if isinstance(value, Path) else value)
     values, rows = with_files(values, Path(run))
     parsed, listeners = Recipe.parse(values), () if listener is None else (listener,)
     result = train_run(

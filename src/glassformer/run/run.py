@@ -36,7 +36,6 @@ from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.options import OPTIONS, keywords
 from glassformer.tasks.predictors.choose import FewShot
 from glassformer.tasks.predictors.likelihood import Likelihood
-from glassformer.tasks.predictors.predictor import Predictor
 from glassformer.tasks.predictors.text import Delta, Text
 from glassformer.tasks.task import Task
 from glassformer.training.folder.models import model_at
@@ -71,7 +70,7 @@ class Run:
     @property
     def tokenizer(self) -> Any:
         """The tokenizer of what is generated, tagged or classified; ConfigError: there is none."""
-        if not hasattr(self.processor, "tokenizer"):
+        if self.processor.tokenizer is None:
             raise ConfigError(
                 f"{self.folder} reads {self.processor.noun}s, not text; use "
                 f"`glassformer {self.task.verb}`."
@@ -90,7 +89,7 @@ class Run:
 
     def quantized(self, bits: str) -> Self:
         """The same run with the large matrices of its model as fp16, bf16, int8 or int4 (see
-        `layers.packed`), for inference on a CPU; the model is changed, not copied.
+        `layers.linear.packed`), for inference on a CPU; the model is changed, not copied.
 
         ConfigError: an unknown format, another device, adapters beside the weights.
         """
@@ -151,7 +150,7 @@ class Run:
         """
         named = (("image", image), ("audio", audio))
         files = {name: value for name, value in named if value is not None}
-        about: Any = self.predictor("generate").about
+        about = self.predictor("generate").about
         single = isinstance(prompt, str) or not isinstance(prompt, Iterable)
         given = about(prompt, files) if single else [about(one, files) for one in prompt]
         return self._values(given, "generate", options)
@@ -189,8 +188,7 @@ class Run:
     def likelihoods(self, pairs: Sequence[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
         """log p of the answer in each (prompt, answer); `fit`: a prompt that is too long loses its
         beginning, and is a ConfigError otherwise."""
-        score: Any = self.predictor("score")
-        return score.likelihoods(pairs, fit)
+        return self.predictor("score").likelihoods(pairs, fit)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[list[float]]:
         """log p of each token of each target, the end included, given its source."""
@@ -204,8 +202,9 @@ class Run:
 
     def few_shot(self, examples: str | Path, n: int = 5, **how: Any) -> FewShot:
         """Return prompts with `n` examples of a labelled table, for this model."""
-        choose: Any = self.predictor("choose")
-        return choose.prompts(OPTIONS["choose"].parse({"shots": examples, "n_shots": n, **how}))
+        return self.predictor("choose").prompts(
+            OPTIONS["choose"].parse({"shots": examples, "n_shots": n, **how})
+        )
 
     @keywords("generate")
     def answer(self, parts: Any, **options: Any) -> Any:
@@ -235,7 +234,7 @@ class Run:
         """Cross-attention of a pair in every head: word alignments, and data for pictures."""
         return cross_attention(self.model, self.task.objective.pair, source, target)
 
-    def predictor(self, verb: str) -> Predictor[Any]:
+    def predictor(self, verb: str) -> Any:
         """The predictor of a verb, such as `tag`; ConfigError: this model has none."""
         if (kind := self.task.predictors.get(verb)) is None:
             raise self.task.misfit(verb)
@@ -280,8 +279,7 @@ class Run:
     @property
     def reader(self) -> Any:
         """How the trunk reads a text, as it was trained to."""
-        embed: Any = self.predictor("embed")
-        return embed.reader()
+        return self.predictor("embed").reader()
 
     def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
         """A word's vectors in several sentences, layer by layer."""

@@ -13,13 +13,13 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch, Part
+from glassformer.layers.attention.ragged import Pool, RaggedCache
+from glassformer.layers.attention.sequences import merge
 from glassformer.layers.cpu_kernels import MIN_ROWS
 from glassformer.layers.losses import at_least_float32
-from glassformer.layers.ragged import Pool, RaggedCache
-from glassformer.layers.sequences import merge
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
-from glassformer.runtime.sampling import likeliest
+from glassformer.runtime.selectors.sampling import likeliest
 from glassformer.runtime.sequence import Piece
 from glassformer.runtime.trace import AttentionRows, Watcher
 

@@ -14,9 +14,9 @@ from glassformer.core.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.engine import Engine
-from glassformer.runtime.hypotheses import Hypothesis
 from glassformer.runtime.prompts import Prompts, example_of
 from glassformer.runtime.request import Event, Request
+from glassformer.runtime.selectors.hypotheses import Hypothesis
 from glassformer.runtime.trace import Choice, Watch
 
 AT_ONCE = 128
@@ -83,7 +83,7 @@ def beam_search(
     at_once: int = AT_ONCE,
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` best hypotheses for each prompt, best first, as found with beams of
-    `beams` hypotheses; see `runtime.beam_search`.
+    `beams` hypotheses; see `runtime.selectors.beam_search`.
 
     A sentence ends at `max_new_tokens`, its own of `limits`, or the end of the context. The log p
     of a token is after the constraints of `config`: 0 of a forced one.

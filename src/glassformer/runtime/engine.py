@@ -14,25 +14,23 @@ on a CPU have at least `MIN_ROWS` rows: no bit of a request depends on others. W
 whole prompts are read, by the products that are fastest.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
-
-import numpy as np
 
 from glassformer.core.errors import ConfigError
 from glassformer.layers.cpu_kernels import batch_invariant
 from glassformer.layers.tap import recorded
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.advance import Scores, advance
-from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.memory import pool_of, program_of, write_sources
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
 from glassformer.runtime.prompts import check_ids, check_prompt, check_source
 from glassformer.runtime.request import Event, Request
-from glassformer.runtime.sampler import Read, read
-from glassformer.runtime.search import COLUMNS, Search
+from glassformer.runtime.request_queue import RequestQueue
+from glassformer.runtime.selectors.beam_search import BeamSearch
+from glassformer.runtime.selectors.sampler import Read, read
+from glassformer.runtime.selectors.search import COLUMNS, Search
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
 
@@ -74,11 +72,12 @@ class Engine:
         self.pool = pool_of(model, self.program, max_rows, cache_bytes, n_slots)
         self.prefixes = Prefixes(self.pool)
         self.shares_prefixes, self.invariant = shares_prefixes, invariant
+        self.queue = RequestQueue(
+            self.pool, self.prefixes, max_rows, self.chunk, invariant=invariant
+        )
         self.watcher = Watcher(model, watch)
-        self.waiting: deque[Running] = deque()
         self.running: list[Running] = []
         self.searches: dict[tuple[object, ...], Search] = {}
-        self._count = 0
 
     @classmethod
     def of(
@@ -110,42 +109,27 @@ class Engine:
         for one in texts:
             # at equal distances one kernel call attends for all of them
             one.longest, one.source_width = one.longest if searched else own, source
-            engine._queue(one)
+            engine.queue.add(one)
         return engine
 
     @property
     def idle(self) -> bool:
         """True if nothing waits or runs."""
-        return not (self.waiting or self.running or self.searches)
+        return not (self.queue.waiting or self.running or self.searches)
 
     def add(self, request: Request) -> int:
         """Queue a request; returns its number.
 
         ConfigError: those of `decode`, or a text that can never fit.
         """
-        return self._queue(text_for(self.model, request))
-
-    def _queue(self, one: Running) -> int:
-        if one.n_slots > self.pool.n_slots - 1 and not self.pool.grows:
-            raise ConfigError(
-                f"The text may have {one.n_slots} elements and the cache has room for "
-                f"{self.pool.n_slots - 1}; shorten it, lower max_new_tokens, or make the cache "
-                "larger."
-            )
-        if one.width > self.max_rows:
-            raise ConfigError(
-                f"A search with beams={one.width} needs as many rows and there are "
-                f"{self.max_rows}; lower it."
-            )
-        self._count += 1
-        one.number = self._count
-        one.most = one.share = self.chunk
-        self.waiting.append(one)
-        return self._count
+        one = text_for(self.model, request)
+        if self.shares_prefixes and one.has_plain_prompt:
+            one.blocks = keys(one.ids[one.begin : one.n_prompt], request.salt)
+        return self.queue.add(one)
 
     def abort(self, number: int) -> None:
         """Drop a request, if it waits or runs; its slots are free after that."""
-        self.waiting = deque(one for one in self.waiting if one.number != number)
+        self.queue.drop(number)
         for one in (one for one in self.running if one.number == number):
             self._leave(one)
             return
@@ -188,44 +172,15 @@ class Engine:
             return events
 
     def _admit(self) -> list[Event]:
-        """Start waiting requests in order while there is room, and read their sources; except in an
-        invariant engine only if a quarter of all rows is free, so that some are read together."""
-        new, rows = list[Running](), sum(one.width for one in self.running)
-        rows += sum(search.room for search in self.searches.values())
-        least = rows + (1 if self.invariant else -(-self.max_rows // 4))
-        while self.waiting:
-            one = self.waiting[0]
-            if max(rows + one.width, least) > self.max_rows or not self._reserve(one):
-                break
-            new.append(self.waiting.popleft())
-            self.running.append(one)
-            rows += one.width
-        if new:
-            self.pool.erase(np.concatenate([one.slots[one.cached :] for one in new]))
+        """Start waiting requests while there is room, and read their sources."""
+        searches = self.searches.values()
+        rows = sum(one.width for one in self.running) + sum(one.room for one in searches)
+        promised = sum(one.n_branches for one in self.running)
+        new = self.queue.admit(rows, promised + sum(one.promised for one in searches))
+        self.running += new
         sourced = [one for one in new if one.n_source]
         groups = [[one] for one in sourced] if self.invariant else [sourced]
         return [event for group in groups for event in self._guard(group, self._read_sources)]
-
-    def _reserve(self, one: Running) -> bool:
-        """Take slots for a text, those of a known beginning first; False: there is no room."""
-        if self.shares_prefixes and one.has_plain_prompt and not one.blocks:
-            one.blocks = keys(one.ids[one.begin : one.n_prompt], one.request.salt)
-        known = self.prefixes.take(one.blocks[: one.n_shared // BLOCK])
-        while not self.pool.grows and self._n_free < one.n_slots - len(known):
-            if not self.prefixes.shrink():
-                self.pool.give(known)
-                return False
-        own = self.pool.take(one.n_own - len(known))
-        one.cached, one.slots = len(known), np.concatenate([known, own])
-        self.prefixes.hits += len(known) // BLOCK
-        return True
-
-    @property
-    def _n_free(self) -> int:
-        """Number of free slots that are promised to no search."""
-        promised = sum(one.n_branches for one in self.running)
-        promised += sum(search.promised for search in self.searches.values())
-        return self.pool.n_free - promised
 
     def _read_sources(self, new: Sequence[Running]) -> list[Event]:
         """Encode the sources of requests, and write keys and values at every layer to slots."""

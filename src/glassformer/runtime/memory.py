@@ -7,7 +7,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError
 from glassformer.data.collate import padded
 from glassformer.data.example import Example
-from glassformer.layers.ragged import Pool
+from glassformer.layers.attention.ragged import Pool
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.prefixes import BLOCK

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from glassformer.layers.ragged import Pool
+from glassformer.layers.attention.ragged import Pool
 
 BLOCK = 64
 """Elements that are shared together."""

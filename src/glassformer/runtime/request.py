@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol
 from glassformer.core.axes import Bool, Tensor
 from glassformer.data.example import Example
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.hypotheses import Hypothesis
 from glassformer.runtime.prompts import Prompt
+from glassformer.runtime.selectors.hypotheses import Hypothesis
 from glassformer.runtime.trace import Candidate, Choice
 
 AHEAD = 4

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from glassformer.data.example import Example
-from glassformer.layers.sequences import Sequences
+from glassformer.layers.attention.sequences import Sequences
 from glassformer.layers.tap import recorded
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.advance import HEAD_ROWS, Scores, advance

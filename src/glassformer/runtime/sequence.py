@@ -15,7 +15,7 @@ from glassformer.core.batch import Part
 from glassformer.core.errors import ConfigError
 from glassformer.data.collate import padded
 from glassformer.data.example import Example
-from glassformer.layers.sequences import Sequences
+from glassformer.layers.attention.sequences import Sequences
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.prompts import begin, common, example_of, half, tokens_of
 from glassformer.runtime.request import Request, Scored

@@ -109,7 +109,7 @@ class ModelDraft:
     @cached_property
     def text(self) -> Running:
         """The text in that engine."""
-        return self.engine.waiting[0]
+        return self.engine.queue.waiting[0]
 
     def propose(self, ids: Sequence[int], n: int) -> Sequence[int]:
         """See `Draft`; nothing if the model failed before, say with logits that are no numbers."""

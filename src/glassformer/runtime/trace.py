@@ -23,14 +23,14 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError
-from glassformer.layers.attend import attention_pattern
-from glassformer.layers.attention import Attention
-from glassformer.layers.context import CROSSED
-from glassformer.layers.ragged import Pool, RaggedCache
-from glassformer.layers.sequences import Sequences
+from glassformer.layers.attention.attend import attention_pattern
+from glassformer.layers.attention.context import CROSSED
+from glassformer.layers.attention.multi_head import Attention
+from glassformer.layers.attention.ragged import Pool, RaggedCache
+from glassformer.layers.attention.sequences import Sequences
 from glassformer.layers.tap import Tape, recorded, recording
 from glassformer.models.transformer import Transformer
-from glassformer.runtime.sampling import likeliest
+from glassformer.runtime.selectors.sampling import likeliest
 
 Weights = list[list[list[float]]]
 """Attention weights [layer][head][element]."""

@@ -74,7 +74,7 @@ def _trial(study: Any, number: int, axes: Axes) -> Any:
 def _grid(axes: Axes) -> list[dict[str, Any]]:
     """Return every combination of choices; ConfigError: a range."""
     for field, axis in axes.items():
-        if not hasattr(axis, "choices"):
+        if not isinstance(axis, optuna().distributions.CategoricalDistribution):
             raise ConfigError(
                 f"{field} has a range, which is searched; add --trials N, or give a list."
             )

@@ -30,8 +30,8 @@ from glassformer.tasks.predictors.score import Score, ScoreTargets
 from glassformer.tasks.predictors.tag import Tag
 from glassformer.tasks.task import Kind
 
-GENERATES = frozenset({"generates"})
-CLASSES = Kind(InputClasses, (Classify, Embed), frozenset({"classes"}), "classifies {inputs}")
+GENERATES = ("generates",)
+CLASSES = Kind(InputClasses, (Classify, Embed), ("classes",), "classifies {inputs}")
 ANSWERS = Kind(PartAnswers, (Answer, Embed), GENERATES, "maps a text to another text")
 KINDS = {
     "text-generation": Kind(
@@ -40,14 +40,14 @@ KINDS = {
     "fill-mask": Kind(
         MaskedTokens,
         (Fill, Embed),
-        frozenset({"masked"}),
+        ("masked",),
         "predicts the masked tokens of a text",
     ),
     "text-to-text": ANSWERS,
     "image-text-to-text": ANSWERS,
     "audio-text-to-text": ANSWERS,
     "token-classification": Kind(
-        WordClasses, (Tag, Embed), frozenset({"tags"}), "assigns a tag to each word of a text"
+        WordClasses, (Tag, Embed), ("tags",), "assigns a tag to each word of a text"
     ),
     "text-classification": CLASSES,
     "image-classification": CLASSES,
@@ -56,10 +56,10 @@ KINDS = {
     "text-to-image": Kind(
         Pixels,
         (Draw, Embed),
-        GENERATES | {"draws"},
+        ("generates", "draws"),
         "draws an image of a text, pixel by pixel",
     ),
-    "feature-extraction": Kind(Vectors, (Embed,), frozenset({"vectors"}), "computes vectors"),
+    "feature-extraction": Kind(Vectors, (Embed,), ("vectors",), "computes vectors"),
 }
 OF_INPUT = {
     "pairs": Kind(

@@ -23,7 +23,7 @@ class Kind:
     objective: type[Any]
     predictors: tuple[type[Any], ...]
     """The main one first."""
-    capabilities: frozenset[str]
+    capabilities: tuple[str, ...]
     """Pages of the explorer: generates, masked, tags, classes, vectors, draws."""
     summary: str
     """The work of a model, in a clause; `{inputs}`: the processor's plural noun."""
@@ -88,6 +88,12 @@ class Task:
         """JSON schema of a reply."""
         return self.kind.predictors[0].schema(self)
 
+    @property
+    def views(self) -> set[str]:
+        """Pages of the explorer: of its outcomes, and of its inputs."""
+        processor = self.processor
+        return {*self.kind.capabilities, *processor.capabilities, *processor.media()}
+
     def encode(self, given: Any) -> Any:
         """See `Objective`."""
         return self.objective.encode(given)
@@ -103,8 +109,14 @@ class Task:
 
     def misfit(self, verb: str) -> ConfigError:
         """The error for a verb that this task, or its inputs, has no predictor for."""
-        said = [one.misfit(self) for one in self.kind.predictors if one.name == verb]
-        return ConfigError(said[0]) if said else self.refusal(OPTIONS[verb].doing)
+        if found := self.lack(verb):
+            return ConfigError(f"{self.folder} {''.join(found)}")
+        return self.refusal(OPTIONS[verb].doing)
+
+    def lack(self, use: str) -> tuple[str, str] | None:
+        """Why it has no predictor of a verb or route; see `Predictor.misfit`."""
+        own = (one for one in self.kind.predictors if use in (one.name, *one.routes))
+        return next((one.misfit(self) for one in own), None)
 
     def refusal(self, doing: str) -> ConfigError:
         """The error for a verb of another task, with this task's own command."""

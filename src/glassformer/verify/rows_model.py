@@ -17,7 +17,7 @@ from torch import Tensor
 
 from glassformer.core.batch import IGNORE, Batch
 from glassformer.inspect.look import run
-from glassformer.layers.cache import Cache
+from glassformer.layers.attention.cache import Cache
 from glassformer.layers.losses import cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref

@@ -13,15 +13,15 @@ from torch import Tensor
 from glassformer.core.batch import IGNORE, Batch, Part, Positions
 from glassformer.data import collate
 from glassformer.data.example import Example
-from glassformer.layers import attend as attending
-from glassformer.layers import position as positions
-from glassformer.layers.mask import Allowed, Causal, allowed
+from glassformer.layers.attention import attend as attending
+from glassformer.layers.attention.mask import Allowed, Causal, allowed
+from glassformer.layers.position import vectors as positions
 from glassformer.media.patches import patchify
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
-from glassformer.runtime import sampling as logits
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode
+from glassformer.runtime.selectors import sampling as logits
 from glassformer.verify import reference as ref
 from glassformer.verify.row import Gap, Row, claims, rows_of
 from glassformer.verify.rows_model import array, model_gaps, pair, reference_logits

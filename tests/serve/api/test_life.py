@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from glassformer.runtime import sampler as engine_module
 from glassformer.runtime.engine import Engine
+from glassformer.runtime.selectors import sampler as engine_module
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.envelope import Log

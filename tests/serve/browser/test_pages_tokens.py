@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.core.batch import Positions
 from glassformer.inspect.edits import Mask
-from glassformer.layers.position import grid_rotation, rotation
+from glassformer.layers.position.rotary import grid_rotation, rotation
 from serve.browser.seeing import number, settled, table
 from serve.browser.test_pages_attention import look_of
 

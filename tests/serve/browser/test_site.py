@@ -126,5 +126,5 @@ def test_equations_are_drawn_and_lead_to_their_functions(site, visiting_at):
         assert (
             row.locator("a")
             .get_attribute("href")
-            .endswith("#glassformer.layers.attend.attention_scores")
+            .endswith("#glassformer.layers.attention.attend.attention_scores")
         )

@@ -14,7 +14,7 @@ from glassformer.core.errors import GlassformerError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import load_tensors
 from glassformer.training.folder.checkpoints import Checkpoints, State
-from glassformer.training.folder.models import trained
+from glassformer.training.folder.models import tensors_to_save
 from glassformer.training.folder.part_files import Part, part_files
 
 CONFIG = {"vocab_size": 5, "d_model": 4, "n_layers": 1, "n_heads": 1}
@@ -111,7 +111,7 @@ def saved(
     """Save as one process does, or as several do, each its part; their errors."""
 
     def save(processes: Processes) -> None:
-        parts = [part(one, processes.rank, count) for one in (trained(of), optimizer)]
+        parts = [part(one, processes.rank, count) for one in (tensors_to_save(of), optimizer)]
         own = Checkpoints(checkpoints.folder.parent, checkpoints.keep, processes)
         own.save(*parts, state)
 

@@ -11,7 +11,7 @@ from glassformer.core.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig, SaveConfig
 from glassformer.training.folder import saving
 from glassformer.training.folder.checkpoints import Checkpoints, State
-from glassformer.training.folder.models import fill, fill_optimizer, trained
+from glassformer.training.folder.models import fill, fill_optimizer, tensors_to_save
 from glassformer.training.folder.part_files import Part
 from glassformer.training.folder.saving import Saving
 from glassformer.training.loop.optimizer import Optimizer
@@ -62,7 +62,7 @@ def snapshots(one: Saving, event: threading.Event, n: int) -> int:
         moments = {name: value.clone() for name, value in optimizer.state().items()}
         event.clear()
         state = State(step, "d", tokens=step)
-        weights, now = Part(trained(made)), Part(optimizer.state())
+        weights, now = Part(tensors_to_save(made)), Part(optimizer.state())
         one.save(weights, now, state, origin=None, exported=None)
         with torch.no_grad():
             for tensor in (*made.parameters(), *optimizer.state().values()):
@@ -112,7 +112,7 @@ def test_one_at_a_time(under_way, held, monkeypatch):
     monkeypatch.setattr(Checkpoints, "save", save)
     state = State(0, "d")
     for step in (1, 2, 3):
-        weights = Part(trained(model(step)))
+        weights = Part(tensors_to_save(model(step)))
         state = under_way.save(weights, None, State(step, "d"), origin=None, exported=None)
     under_way.wait(state)
     assert together == [1, 1, 2, 2, 3, 3]

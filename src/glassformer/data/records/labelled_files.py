@@ -28,7 +28,7 @@ SPLITS: dict[str, SplitName] = {
     **dict.fromkeys(("valid", "validation", "val", "dev"), "validation"),
     "test": "test",
 }
-"""Names of folders that stand for a split."""
+"""The split of a folder with this name."""
 TABLES = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     **{".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"},

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError
-from glassformer.layers.cache import Cache, Layers
+from glassformer.layers.attention.cache import Cache, Layers
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.audio import AudioReader, log_mel
 from glassformer.media.image import ImageReader

@@ -24,12 +24,11 @@ from glassformer.core.errors import ConfigError
 from glassformer.families.fit import Fit
 from glassformer.interop.parity import Plan
 from glassformer.interop.targets import transformers as published
-from glassformer.layers.position import slowing
+from glassformer.layers.position.rotary import slowing
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
-from glassformer.tokenizers.bytelevel import ALPHABET
-from glassformer.tokenizers.decoding import MARK
+from glassformer.tokenizers.decoding import ALPHABET, MARK
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
 

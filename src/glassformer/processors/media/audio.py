@@ -20,7 +20,6 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     """Clips of one length as spectrograms, cut into patches."""
 
     name, noun, array, dtype = "audio", "recording", "clips", "float32"
-    medium, capabilities = "audio", frozenset({"audio"})
     record, records = Recording, staticmethod(recordings)
     suffixes = (*SUFFIXES, *TABLES)
     kind = AudioReader

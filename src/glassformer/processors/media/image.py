@@ -32,7 +32,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     """Images of one size, cut into patches."""
 
     name, noun, array, dtype = "image", "image", "pixels", "uint8"
-    medium, capabilities, auto_class = "image", frozenset({"image"}), "AutoImageProcessor"
+    auto_class = "AutoImageProcessor"
     record, records = Picture, staticmethod(pictures)
     kind = ImageReader
     stored_fields = frozenset(ImageConfig.model_fields) - {"mean", "std", "patch"}

@@ -36,6 +36,7 @@ from glassformer.processors.init_from import readers_of
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.media.inputs import MediaInputs
 from glassformer.processors.processor import EncodedInput, ModelFacts, Processor, Window
+from glassformer.processors.requests import Files
 from glassformer.processors.tokens.elements import Element, prefix_elements
 
 NOTHING = np.zeros(0, np.int32)
@@ -57,7 +58,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     """Whether unreadable files are left out."""
     how: Augmentations = UNCHANGED
     unit, elements, batch_rows = "patch", "patches", ROWS
-    columns = ("file_field", "label_field")
+    columns, tokenizer = ("file_field", "label_field"), None
     record: ClassVar[type[LabelledFile]]
     kind: ClassVar[Any]
     """The class of the reader."""
@@ -268,9 +269,22 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
             raise DataError(f"{where} has {value!r:.40} where a file is read; give its name")
         return value or None
 
+    def within(self, given: Any, folder: str) -> Any:
+        """See `Processor`: a name is a path from there."""
+        return os.path.join(folder, os.path.expanduser(given)) if isinstance(given, str) else given
+
     def to_values(self, given: Any) -> dict[str, Any]:
         """See `Processor`."""
         return {"file": given}
+
+    def from_request(self, value: Any, read: Files) -> Any:
+        """See `Processor`: one file."""
+        return self.part_from_request(value, read)[self.name]
+
+    def to_request(self, given: Any, write: Files) -> Any:
+        """See `Processor`: a file is of this kind if none is named."""
+        kind = given if isinstance(given, Mapping) else {self.name: given}
+        return super().to_request(kind, write)
 
     def kept_inputs(self, folder: Path) -> list[Any]:
         """See `Processor`: stored validation rows, else training rows."""
@@ -284,6 +298,10 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     def media(self) -> Mapping[str, Any]:
         """See `Processor`."""
         return {self.name: self}
+
+    def pictures(self, batch: Batch) -> list[Any]:
+        """See `Processor`: one."""
+        return [(self, batch.elements[0])]
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`: a black image, or silence."""

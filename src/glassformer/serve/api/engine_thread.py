@@ -122,7 +122,7 @@ class EngineThread:
         engines = list(self._engines.values())
         return {
             "running": sum(len(one.running) for one in engines),
-            "waiting": sum(len(one.waiting) for one in engines),
+            "waiting": sum(len(one.queue.waiting) for one in engines),
             "pages": sum(one.pool.n_slots // BLOCK for one in engines),
             "pages_free": sum(one.pool.n_free // BLOCK for one in engines),
             "prefix_hits": sum(one.prefixes.hits for one in engines),

@@ -32,23 +32,14 @@ class Served:
         predictors = self.run.task.predictors.values()
         return tuple(route for one in predictors for route in one.routes)
 
-    def refusal(self, route: str) -> str | None:
-        """Why this run has no answer at a route; None: it is another task's."""
-        if any(route == CHAT and route in one.routes for one in self.run.task.kind.predictors):
-            return f"The model {self.id!r} has no chat template."
-        if route == EMBEDDINGS and self.run.processor.medium:
-            return f"The model {self.id!r} reads {self.run.processor.noun}s, not text."
-        return None
-
     def check(self, route: str) -> None:
         """Raise ApiError 400 for a route that is another model's."""
         if route in self.routes:
             return
         own = " and ".join(f"/v1/{one}" for one in self.routes)
-        said = self.refusal(route) or f"The model {self.id!r} is for {self.run.task.recipe.task}."
-        raise ApiError(
-            400, f"{said} It answers {own}, not /v1/{route}.", "model", "model_not_supported"
-        )
+        said, *_ = self.run.task.lack(route) or [f"is for {self.run.task.recipe.task}"]
+        sentence = f"The model {self.id!r} {said}. It answers {own}, not /v1/{route}."
+        raise ApiError(400, sentence, "model", "model_not_supported")
 
     def described(self) -> dict[str, Any]:
         """The model as /v1/models lists it."""

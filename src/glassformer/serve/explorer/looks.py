@@ -100,11 +100,6 @@ class OpContext:
         """The run."""
         return self.looks.run
 
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Inputs and outcomes of the run; see `Processor.capabilities` and `Task.capabilities`."""
-        return self.run.task.kind.capabilities | self.run.processor.capabilities
-
     def look(self, request: LookRequest) -> Look:
         """The look of a request."""
         self.check()

@@ -247,4 +247,4 @@ class View:
 def in_kernel() -> bool:
     """Whether a notebook's kernel runs this, so that messages arrive."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel")
+    return getattr(shell, "kernel", None) is not None

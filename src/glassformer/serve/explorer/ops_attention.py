@@ -22,9 +22,9 @@ from glassformer.inspect.edit import fires
 from glassformer.inspect.headmetrics import METRICS, measure, metric_shares, row_entropy
 from glassformer.inspect.look import Look
 from glassformer.inspect.points import indices_of
+from glassformer.layers.attention.context import AttentionContext
+from glassformer.layers.attention.mask import Allowed
 from glassformer.layers.block import Block
-from glassformer.layers.context import AttentionContext
-from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import LayerNorm
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.wire import Reply, root_bytes

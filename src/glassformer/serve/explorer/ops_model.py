@@ -1,8 +1,6 @@
 """The model and its looks: the ops `model`, `look`, `picture`, `curves`, `raw`, `points`."""
 
 from dataclasses import asdict
-from itertools import repeat
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,16 +14,13 @@ from glassformer.serve.explorer.wire import Reply
 from glassformer.training.folder.checkpoints import Checkpoints
 from glassformer.training.folder.history import read_metrics
 
-OUTCOMES = {"generates": "tokens", "masked": "tokens", "tags": "tags", "classes": "class"}
-"""Kind of the outcomes for the first capability that a run has; otherwise vectors."""
 TOP = 5
 
 
 def model(context: OpContext) -> Reply:
     """The model card: capabilities, sizes, attentions, checkpoints and example inputs."""
-    run, has = context.run, context.capabilities
+    run = context.run
     config, processor = run.model.config, run.processor
-    tokenizer = getattr(processor, "tokenizer", None)
     stack = "decoder" if config.is_decoder_only or config.is_encoder_decoder else "encoder"
     places = [("", "self", stack)]
     if config.is_encoder_decoder:
@@ -36,7 +31,7 @@ def model(context: OpContext) -> Reply:
         "name": run.folder.resolve().name,
         "path": str(run.folder),
         "task": summary,
-        "capabilities": sorted(has),
+        "capabilities": sorted(run.task.views),
         "media": {kind: reader.accept for kind, reader in processor.media().items()},
         "architecture": config.architecture,
         "config": config.model_dump(mode="json"),
@@ -46,12 +41,12 @@ def model(context: OpContext) -> Reply:
         "d_model": config.d_model,
         "d_head": config.head_width,
         "max_length": config.max_length,
-        "classes": list(run.classes) if has & {"tags", "classes"} else [],
+        "classes": list(run.classes),
         "attentions": [
             {"side": side, "site": site, "stack": stack, **sizes, "layers": config.depth(stack)}
             for side, site, stack in places
         ],
-        "specials": tokenizer.specials if tokenizer else {},
+        "specials": tokenizer.specials if (tokenizer := processor.tokenizer) else {},
         "checkpoints": Checkpoints(run.folder).steps(),
         "examples": context.looks.inputs.examples(),
     }
@@ -59,32 +54,28 @@ def model(context: OpContext) -> Reply:
 
 
 def look(context: OpContext, look: Look) -> Reply:
-    """The elements of a look, and the most likely outcomes at every position."""
+    """The elements of a look, and the most likely outcomes at every position, or of the whole
+    sequence (`position` None)."""
+    rows, config = list[dict[str, Any]](), look.model.config
+    if look.names:
+        logits = look.logits.reshape(-1, look.logits.shape[-1]).float()
+        top = logits.topk(min(TOP, logits.shape[-1]), -1)
+        logs = config.outcomes.log_probabilities(logits).gather(-1, top.indices)
+        found = zip(top.indices.tolist(), logs.exp().tolist(), strict=True)
+        rows = [
+            {
+                "position": None if config.one_output else position,
+                "top": [outcome(look, i) | {"p": p} for i, p in zip(*row, strict=True)],
+            }
+            for position, row in enumerate(found)
+        ]
     header = {
         "elements": [asdict(element) for element in look.elements],
         "source_elements": [asdict(element) for element in look.source_elements],
-        "outcome": likeliest(look, context.capabilities),
+        "outcome": {"kind": context.run.task.objective.outcome, "rows": rows},
         "edits": [edit.to_json() for edit in look.edits],
     }
     return Reply(header)
-
-
-def likeliest(look: Look, has: frozenset[str]) -> dict[str, Any]:
-    """The most likely outcomes of each position, or of the whole sequence (`position` None)."""
-    kind = next((kind for name, kind in OUTCOMES.items() if name in has), "vectors")
-    if kind == "vectors":
-        return {"kind": kind, "rows": []}
-    logits = look.logits.reshape(-1, look.logits.shape[-1]).float()
-    top = logits.topk(min(TOP, logits.shape[-1]), -1)
-    logs = look.model.config.outcomes.log_probabilities(logits).gather(-1, top.indices)
-    rows = [
-        {
-            "position": None if kind == "class" else position,
-            "top": [outcome(look, i) | {"p": p} for i, p in zip(*row, strict=True)],
-        }
-        for position, row in enumerate(zip(top.indices.tolist(), logs.exp().tolist(), strict=True))
-    ]
-    return {"kind": kind, "rows": rows}
 
 
 def outcome(look: Look, index: int) -> dict[str, Any]:
@@ -103,19 +94,12 @@ def picture(context: OpContext, look: Look, part: int) -> Reply:
     `part` counts images and audio in the order of the sequence. A spectrogram is `turned`: an
     element's row runs from left to right, its column upwards.
     """
-    processor, batch = context.run.processor, look.batch
-    readers = processor.media()
-    shown = [(0, readers[processor.medium], batch.elements[0])] if processor.medium else []
-    for one in (batch.source or batch).parts:  # of one kind
-        reader = readers[one.name]
-        n = reader.reader.n_patches
-        shown += zip(one.at[::n].tolist(), repeat(reader), one.values.split(n), strict=False)
-    shown.sort(key=itemgetter(0))
+    shown = context.run.processor.pictures(look.batch)
     if part >= len(shown):
         raise ConfigError(
             f"There is no image or audio {part} in this input; it has {len(shown)} of them."
         )
-    _, reader, patches = shown[part]
+    reader, patches = shown[part]
     pixels = reader.restored(patches.float().cpu())
     if turned := pixels.dtype != np.uint8:  # a spectrogram
         pixels = np.rint(255 * brightness(pixels)).astype(np.uint8)[..., None]

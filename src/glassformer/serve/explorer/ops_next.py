@@ -18,15 +18,21 @@ from glassformer.data.example import Example
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import index_in
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import CONSTRAINTS, Rows
 from glassformer.runtime.decode import steps
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prompts import Prompt, tokens_of
 from glassformer.runtime.request import Event, Request
-from glassformer.runtime.sampling import likeliest, limited, next_tokens, remaining, stages
+from glassformer.runtime.selectors.constraints import CONSTRAINTS, Rows
+from glassformer.runtime.selectors.sampling import (
+    likeliest,
+    limited,
+    next_tokens,
+    remaining,
+    stages,
+)
 from glassformer.runtime.trace import Choice, Watch, choice
 from glassformer.serve.explorer.looks import OpContext
-from glassformer.serve.explorer.ops_model import OUTCOMES, name_of, outcome
+from glassformer.serve.explorer.ops_model import name_of, outcome
 from glassformer.serve.explorer.wire import Reply
 
 BARS = 50
@@ -41,16 +47,15 @@ STAGES = {
 
 def next_(context: OpContext, look: Look, position: int, **sampling: Any) -> Reply:
     """The most likely outcomes at a position: of the model, and after each transform in turn."""
-    if not look.model.config.outcomes.exclusive or not context.capabilities & OUTCOMES.keys():
+    if not look.model.config.outcomes.exclusive or not look.names:
         raise ConfigError(
             "This model does not choose one outcome among all; `next` is for those that do."
         )
     logits = look.logits
     if logits.dim() == 2:
         logits = logits[index_in(position, len(logits))]
-    if (
-        limits := context.run.task.objective.next_tokens((), ())
-    ) is not None:  # the outcomes of a pixel
+    limits = context.run.task.objective.next_tokens((), ())
+    if limits is not None:  # the outcomes of a pixel
         logits = limited(logits[None], limits[0])[0]
     outcomes = len(logits) if limits is None else len(limits[0])
     found = stages(logits.float(), **sampling)

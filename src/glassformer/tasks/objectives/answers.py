@@ -24,7 +24,7 @@ from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import DECODED
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import CONSTRAINTS
+from glassformer.runtime.selectors.constraints import CONSTRAINTS
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches, score_outputs
 from glassformer.tasks.objectives.examples import GeneratedTokens, shown
 from glassformer.tasks.predictors.answer import Answer, Translate

@@ -1,6 +1,5 @@
 """InputClasses: one class for each input, or any number of them (Note D)."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -11,9 +10,8 @@ import numpy as np
 import torch
 
 from glassformer.core.batch import Batch
-from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
-from glassformer.data.records.labelled import Labelled
 from glassformer.layers.losses import LossSum, binary_cross_entropy
 from glassformer.metrics.baselines import Labels as LabelledTexts
 from glassformer.metrics.baselines import Scores, class_baselines
@@ -24,25 +22,25 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.objectives.examples import shown
-from glassformer.tasks.objectives.labels import Classes, LabelObjective, LabelScores
+from glassformer.tasks.objectives.labels import (
+    Classes,
+    LabelObjective,
+    LabelScores,
+    check_counts,
+    check_labels,
+    check_sides,
+    labels_of,
+)
 from glassformer.tasks.objectives.objective import SHOWN
 from glassformer.tasks.options import ClassifyOptions
 from glassformer.tasks.predictors.classify import Classify, Labels
 from glassformer.tasks.predictors.predictor import ALL, Parsed
 
-FEW_IDS = 10
-"""Training inputs for which nearly as many classes are refused."""
-MOST_DISTINCT = 0.8
-"""Classes for each training input that are still believed."""
-NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+|inf(inity)?)(e[+-]?\d+)?", re.IGNORECASE)
-WHOLE = re.compile(r"[+-]?\d+")
-SEPARATORS = ";,|"
-"""Usual separators of several classes in a cell."""
-
 
 class InputClasses(LabelObjective):
     """A class for each input, or several (`model.multi_label`)."""
 
+    outcome = "class"
     metrics = ("loss", "accuracy", "macro_f1")
 
     @classmethod
@@ -64,7 +62,7 @@ class InputClasses(LabelObjective):
                 classes.check(labels, record.where)
             check_labels(record, multi)
         check_counts(counts, processor.noun, multi)
-        _check_sides(records.get("train", ()), len(counts))
+        check_sides(records.get("train", ()), len(counts))
         held_out = chain.from_iterable(map(labels_of, records.get("validation", ())))
         classes.check_some_known(held_out, "validation")
         numbers = np.array([counts[name] for name in classes.names])
@@ -203,7 +201,7 @@ class InputClasses(LabelObjective):
     @property
     def line(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `ExampleObjective`."""
-        beside = ", is {class}" if self.processor.medium else "  {text:.80}"
+        beside = "  {text:.80}" if self.processor.tokenizer else ", is {class}"
         return "{predicted} ({probability:.0%})" + beside
 
     def thumbnail(self, where: str) -> np.ndarray | None:
@@ -247,60 +245,3 @@ def _row(record: Any, found: Labels) -> dict[str, Any]:
     predicted, probability = ", ".join(found.labels), float(found.probabilities.max())
     row = {"text": shown(record), "class": ", ".join(labels_of(record))}
     return row | {"predicted": predicted, "probability": probability}
-
-
-def _check_sides(records: Sequence[Any], classes: int) -> None:
-    """Raise DataError for many more classes than different texts: the columns are swapped."""
-    texts = {(record.text, record.pair) for record in records if isinstance(record, Labelled)}
-    if len(records) >= FEW_IDS and 0 < 2 * len(texts) < classes:
-        raise DataError(
-            f"the {len(records):,} training texts are {len(texts):,} different ones of "
-            f"{classes:,} classes; swap data.text_field and data.label_field"
-        )
-
-
-def labels_of(record: Any) -> tuple[str, ...]:
-    """The classes of a record; a row of parts without any has its target as its class."""
-    target = getattr(record, "target", None)
-    return record.labels or (() if target is None else (target,))
-
-
-def check_labels(record: Any, multi: bool) -> None:
-    """Raise DataError unless a record has one class, or may have several."""
-    if (n := len(labels_of(record))) != 1 and not multi:
-        raise DataError(
-            f"{record.where} has {n} classes, not one; mend it or set model.multi_label=true"
-        )
-
-
-def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
-    """Check the classes of the training inputs, with the number of each.
-
-    DataError: only one class, nearly as many as inputs, decimals, or several in one name.
-    """
-    if len(counts) < 2 and not multi:
-        raise DataError(
-            f"every training {noun} is of the class {', '.join(counts)!r}; give {noun}s of at "
-            "least two classes"
-        )
-    few = ", ".join(map(repr, sorted(counts)[:3]))
-    if counts.total() >= FEW_IDS and len(counts) > MOST_DISTINCT * counts.total():
-        raise DataError(
-            f"the {counts.total():,} training {noun}s have {len(counts):,} different classes "
-            f"({few}, ...), as row numbers or texts would; set data.label_field to the classes"
-        )
-    if (
-        len(counts) > 2
-        and all(map(NUMBER.fullmatch, counts))
-        and not all(map(WHOLE.fullmatch, counts))
-    ):
-        raise DataError(
-            f"the classes are {len(counts):,} numbers with decimals ({few}, ...), which only a "
-            "regression predicts; write ranges of them as words, for example low and high"
-        )
-    joined = ((name, mark) for name in counts for mark in SEPARATORS if mark in name)
-    if multi and (found := next((j for j in joined if counts.keys() & j[0].split(j[1])), None)):
-        raise DataError(
-            f"the class {found[0]!r} has another class in it and a {found[1]!r}; set "
-            f"data.label_separator={found[1]!r}, at which the classes of a {noun} are cut"
-        )

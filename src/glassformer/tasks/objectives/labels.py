@@ -1,5 +1,6 @@
-"""Base of tasks that predict classes: the classes, their weights in the loss, and scores."""
+"""Base of objectives of classes: the classes, their weights in the loss, checks, and scores."""
 
+import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError, DataError, counted, suggest
+from glassformer.data.records.labelled import Labelled
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.metrics.baselines import Scores
 from glassformer.metrics.worst import Worst
@@ -20,6 +22,14 @@ from glassformer.tasks.objectives.examples import ExampleObjective
 
 LARGEST_TABLE = 100
 """Classes beyond which no confusion matrix is kept."""
+FEW_IDS = 10
+"""Training inputs for which nearly as many classes are refused."""
+MOST_DISTINCT = 0.8
+"""Classes for each training input that are still believed."""
+NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+|inf(inity)?)(e[+-]?\d+)?", re.IGNORECASE)
+WHOLE = re.compile(r"[+-]?\d+")
+SEPARATORS = ";,|"
+"""Usual separators of several classes in a cell."""
 
 
 class Classes:
@@ -192,3 +202,60 @@ class LabelScores:
             "worst": self._worst.rows(),
             **({"unseen_classes": dict(self._unseen)} if self._unseen else {}),
         }
+
+
+def check_sides(records: Sequence[Any], classes: int) -> None:
+    """Raise DataError for many more classes than different texts: the columns are swapped."""
+    texts = {(record.text, record.pair) for record in records if isinstance(record, Labelled)}
+    if len(records) >= FEW_IDS and 0 < 2 * len(texts) < classes:
+        raise DataError(
+            f"the {len(records):,} training texts are {len(texts):,} different ones of "
+            f"{classes:,} classes; swap data.text_field and data.label_field"
+        )
+
+
+def labels_of(record: Any) -> tuple[str, ...]:
+    """The classes of a record; a row of parts without any has its target as its class."""
+    target = getattr(record, "target", None)
+    return record.labels or (() if target is None else (target,))
+
+
+def check_labels(record: Any, multi: bool) -> None:
+    """Raise DataError unless a record has one class, or may have several."""
+    if (n := len(labels_of(record))) != 1 and not multi:
+        raise DataError(
+            f"{record.where} has {n} classes, not one; mend it or set model.multi_label=true"
+        )
+
+
+def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
+    """Check the classes of the training inputs, with the number of each.
+
+    DataError: only one class, nearly as many as inputs, decimals, or several in one name.
+    """
+    if len(counts) < 2 and not multi:
+        raise DataError(
+            f"every training {noun} is of the class {', '.join(counts)!r}; give {noun}s of at "
+            "least two classes"
+        )
+    few = ", ".join(map(repr, sorted(counts)[:3]))
+    if counts.total() >= FEW_IDS and len(counts) > MOST_DISTINCT * counts.total():
+        raise DataError(
+            f"the {counts.total():,} training {noun}s have {len(counts):,} different classes "
+            f"({few}, ...), as row numbers or texts would; set data.label_field to the classes"
+        )
+    if (
+        len(counts) > 2
+        and all(map(NUMBER.fullmatch, counts))
+        and not all(map(WHOLE.fullmatch, counts))
+    ):
+        raise DataError(
+            f"the classes are {len(counts):,} numbers with decimals ({few}, ...), which only a "
+            "regression predicts; write ranges of them as words, for example low and high"
+        )
+    joined = ((name, mark) for name in counts for mark in SEPARATORS if mark in name)
+    if multi and (found := next((j for j in joined if counts.keys() & j[0].split(j[1])), None)):
+        raise DataError(
+            f"the class {found[0]!r} has another class in it and a {found[1]!r}; set "
+            f"data.label_separator={found[1]!r}, at which the classes of a {noun} are cut"
+        )

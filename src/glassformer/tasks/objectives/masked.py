@@ -56,7 +56,7 @@ class MaskedTokens(WindowObjective):
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """See `Objective`. ConfigError: a tokenizer without a mask."""
-        masking_of(processor.tokenizer, recipe.train)  # pyright: ignore
+        masking_of(processor.tokenizer, recipe.train)
         return super().resolve(recipe, processor, records)
 
     @cached_property

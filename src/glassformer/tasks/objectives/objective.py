@@ -58,6 +58,8 @@ class Objective(ABC):
 
     feeds: ClassVar[type[Any]]
     """The kind of its feed."""
+    outcome: ClassVar[str] = "tokens"
+    """Kind of its outcomes: tokens, tags, class, vectors."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
     """Scores by which the best model may be chosen."""
 
@@ -228,7 +230,15 @@ class Objective(ABC):
         return self.processor.encode(given)
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
-        """A batch that equations are checked on: of a text, else of an example input."""
+        """A batch that equations are checked on: of a text, else of an example input.
+
+        ConfigError: the model reads no text.
+        """
+        if text is not None and self.processor.tokenizer is None:
+            raise ConfigError(
+                f"{self.folder} reads one {self.processor.name} and no text, got --text {text!r}; "
+                f"leave it out to check an {self.processor.name} input that the run keeps."
+            )
         return self.encode(self.task.first_input() if text is None else text).batch
 
     def check_search(self) -> None:
@@ -248,6 +258,8 @@ class Objective(ABC):
 class Vectors(Objective):
     """Vectors of inputs; nothing is trained."""
 
+    outcome = "vectors"
+
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """Refused: there is no target to learn."""
@@ -259,12 +271,12 @@ class Vectors(Objective):
     @property
     def verb(self) -> str:
         """See `Objective`: no command computes vectors of images and audio."""
-        return "inspect" if self.processor.medium else "embed"
+        return "embed" if self.processor.tokenizer else "inspect"
 
     def card(self) -> Card:
         """See `Objective`."""
         described = "; ".join(self.processor.description())
-        lines = "" if self.processor.medium else " < lines"
+        lines = " < lines" if self.processor.tokenizer else ""
         return Card(described, "nothing", f"glassformer {self.task.verb} {self.folder}{lines}")
 
     def evaluate(

@@ -27,6 +27,7 @@ SHOWN, WORDS = 3, 24
 class WordClasses(LabelObjective):
     """A class for each word of a sentence, or of the texts in a row of parts."""
 
+    outcome = "tags"
     metrics = ("loss", "accuracy", "macro_f1", "f1")
 
     @classmethod

@@ -16,9 +16,9 @@ from glassformer.inspect.alignment import aligned, pharaoh
 from glassformer.processors.parts_inputs import part_of
 from glassformer.processors.tokens.sequence_builder import TEXT
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.hypotheses import normalized
 from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
+from glassformer.runtime.selectors.hypotheses import normalized
 from glassformer.tasks.options import GenerateOptions, TranslateOptions
 from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, check_text
 from glassformer.tasks.predictors.text import Finish, StopStrings, Text
@@ -33,7 +33,7 @@ class Answer(Writer[GenerateOptions]):
 
     def about(self, prompt: str, files: Mapping[str, Any]) -> Any:
         """See `Writer`: in the order of the training rows."""
-        return self.processor.ordered(prompt, files)
+        return self.processor.order_parts(prompt, files)
 
     def read(self, given: Any, how: GenerateConfig, number: int = 1) -> Parsed:
         """Read an input."""

@@ -28,13 +28,14 @@ class Answering(Writer[Chosen]):
     """Name of an input beside its prediction."""
 
     @classmethod
-    def misfit(cls, task: Task) -> str | None:
+    def misfit(cls, task: Task) -> tuple[str, str] | None:
         """Return why a task has no such predictor."""
         if task.processor.template is not None:
             return None
         return (
-            f"{task.folder} has no chat template, so it was not trained on messages; train it: "
-            f"glassformer train chat data.train.path=FILE train.init_from={task.folder}."
+            "has no chat template",
+            ", so it was not trained on messages; train it: glassformer train chat "
+            f"data.train.path=FILE train.init_from={task.folder}.",
         )
 
     @property

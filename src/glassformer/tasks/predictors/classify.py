@@ -102,7 +102,7 @@ class Classify(HeadPredictor[ClassifyOptions]):
                 "--threshold is for model.multi_label, and this model gives one class; leave it "
                 "out."
             )
-        if options.skip_bad and not self.processor.medium:
+        if options.skip_bad and self.processor.tokenizer:
             raise ConfigError(
                 "--skip-bad is for files of images or audio, and this model reads lines; leave it "
                 "out."

@@ -82,13 +82,11 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
     reply: ClassVar = {"vector": {"type": "array", "items": {"type": "number"}}}
 
     @classmethod
-    def misfit(cls, task: Task) -> str | None:
+    def misfit(cls, task: Task) -> tuple[str, str] | None:
         """See `Predictor`: files are no text."""
-        if not task.processor.medium:
+        if task.processor.tokenizer:
             return None
-        return (
-            f"{task.folder} reads {task.processor.noun}s, not text; use `glassformer {task.verb}`."
-        )
+        return f"reads {task.processor.noun}s, not text", f"; use `glassformer {task.verb}`."
 
     def check(self, options: EmbedOptions) -> None:
         """See `Predictor`: a layer or a prompt that there is not."""

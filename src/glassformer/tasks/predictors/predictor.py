@@ -117,8 +117,9 @@ class Predictor(ABC, Generic[Chosen]):
         self.processor = task.processor
 
     @classmethod
-    def misfit(cls, task: Task) -> str | None:
-        """Why a task has no such predictor, in a sentence; None: it has."""
+    def misfit(cls, task: Task) -> tuple[str, str] | None:
+        """Why a task has no such predictor, in a clause, and how a sentence continues; None: it
+        has."""
         return None
 
     def check(self, options: Chosen) -> None:
@@ -160,12 +161,20 @@ class Predictor(ABC, Generic[Chosen]):
         """An input as plain values beside its prediction."""
         return self.processor.to_values(given)
 
+    def check_files(self, names: Sequence[str] | None) -> None:
+        """Raise ConfigError for names of files where lines are read."""
+        if names and self.processor.tokenizer:
+            raise ConfigError(
+                f"{self.task.folder} reads lines that hold a {self.processor.noun} each, and "
+                f"{names[0]} is given as a file; give lines: < {names[0]}."
+            )
+
     def beside(self, line: str, given: Any) -> str | None:
         """Text after a prediction in its line: of a file, a TAB and its name.
 
         None: the prediction is not printed, as that of an empty line between names of files.
         """
-        if not self.processor.medium:
+        if self.processor.tokenizer:
             return ""
         return None if given is None else f"\t{one_line(line)}"
 

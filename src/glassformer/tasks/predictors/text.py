@@ -13,9 +13,9 @@ from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.decode import steps
 from glassformer.runtime.engine import Engine
-from glassformer.runtime.hypotheses import Hypothesis
 from glassformer.runtime.prompts import tokens_of
 from glassformer.runtime.request import Event, Request, Scored
+from glassformer.runtime.selectors.hypotheses import Hypothesis
 from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Choice, Watch
 from glassformer.tasks.predictors.predictor import Prediction

@@ -25,7 +25,7 @@ from glassformer.training.folder.model_files import BASE
 from glassformer.training.folder.part_files import load_parts, names_in, part_files
 
 
-def trained(model: Transformer) -> dict[str, Tensor]:
+def tensors_to_save(model: Transformer) -> dict[str, Tensor]:
     """Return what a checkpoint holds of a model."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
@@ -53,17 +53,17 @@ def fill_mean(checkpoints: Checkpoints, steps: list[int], model: Transformer) ->
     totals: dict[str, Tensor] = {}
     for step in steps:
         _fill(model, checkpoints.weights(step))
-        for name, parameter in trained(model).items():
+        for name, parameter in tensors_to_save(model).items():
             value = parameter.detach().cpu().double()
             totals[name] = totals[name].add_(value) if name in totals else value.clone()
     with torch.no_grad():
-        for name, parameter in trained(model).items():
+        for name, parameter in tensors_to_save(model).items():
             parameter.copy_((totals[name] / len(steps)).to(parameter.dtype))
 
 
 def _fill(model: Transformer, files: list[Path]) -> None:
-    load_parts(trained(model), files)
-    for name, parameter in trained(model).items():
+    load_parts(tensors_to_save(model), files)
+    for name, parameter in tensors_to_save(model).items():
         if not local(parameter).isfinite().all():
             raise CheckpointError(
                 f"{files[0].parent}: {name} holds values that are not finite; restore it from a "

@@ -46,7 +46,7 @@ def hold(run: Path) -> Iterator[None]:
         yield
 
 
-def unchanged(run: Path) -> AbstractContextManager[None]:
+def restore_if_refused(run: Path) -> AbstractContextManager[None]:
     """Put back what training wrote into its folder, if it is refused before it begins."""
     return unchanged_if_refused(run, OWN - GROWING)
 

@@ -115,7 +115,7 @@ class Saving:
                 self.history.lines,
                 self._recipe,
                 self.run.name,
-                self._thumbnail if self.task.processor.medium else None,
+                None if self.task.processor.tokenizer else self._thumbnail,
             )
             write_text(self.run / "report.html", page)
         except CheckpointError as error:

@@ -15,7 +15,7 @@ from glassformer.core.signals import Stop
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.folder.given_data import keep_rows
 from glassformer.training.folder.history import Listener, tensorboard
-from glassformer.training.folder.run_folder import check_folder, has_run, hold, unchanged
+from glassformer.training.folder.run_folder import check_folder, has_run, hold, restore_if_refused
 from glassformer.training.loop.setup import set_up
 from glassformer.training.loop.trainer import Result, Trainer
 
@@ -49,7 +49,7 @@ def train(
         with processes.in_turn():
             held.enter_context(keep_rows(rows or {}, run, resume, processes.first))
         held.enter_context(cpu_threads())
-        with processes.first_holds(lambda: unchanged(run)), following(shown.before):
+        with processes.first_holds(lambda: restore_if_refused(run)), following(shown.before):
             own = set_up(recipe, run, resume, checkpoint, processes, shown.message)
             if own.task.recipe.train.tensorboard and processes.first:
                 listeners = [*listeners, held.enter_context(tensorboard(run))]

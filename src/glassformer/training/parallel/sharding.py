@@ -22,7 +22,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from glassformer.core.axes import Tensor
 from glassformer.core.distributed.processes import STEP
-from glassformer.core.distributed.shards import local
+from glassformer.core.distributed.shards import local, put
 from glassformer.models.transformer import Transformer
 from glassformer.training.parallel.gradient_sums import forget_unread, read_every_part
 from glassformer.training.parallel.tensor_parallel import divide_blocks, keep_equal, stacks
@@ -94,7 +94,7 @@ def materialize(model: Transformer, seed: int | None, device: torch.device | str
     seed): each parameter is drawn whole, and this process keeps its part."""
     model.to_empty(device=device)
     if seed is not None:
-        model.initialize(seed)
+        model.initialize(seed, put)
 
 
 def settle(model: Transformer, parameters: Sequence[Tensor], mesh: DeviceMesh) -> None:

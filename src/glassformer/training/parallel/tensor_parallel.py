@@ -26,7 +26,7 @@ from torch.distributed.tensor.parallel import (
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.distributed.shards import cut_names, local
 from glassformer.core.errors import ConfigError
-from glassformer.layers.attention import Attention
+from glassformer.layers.attention.multi_head import Attention
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.lora import adapters
 from glassformer.layers.norm import RMSNorm, rms_norm

@@ -21,9 +21,9 @@ import torch
 
 from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.batch import Positions
-from glassformer.layers.attend import attend
-from glassformer.layers.mask import Allowed, Causal, Mask, SameDocument, Valid, allowed
-from glassformer.layers.position import Rotation
+from glassformer.layers.attention.attend import attend
+from glassformer.layers.attention.mask import Allowed, Causal, Mask, SameDocument, Valid, allowed
+from glassformer.layers.position.rotary import Rotation
 
 AT_ONCE = 512
 """Queries of a long row that attend by one call of a kernel."""

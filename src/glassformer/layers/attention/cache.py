@@ -1,8 +1,8 @@
 """Layouts: the places of the elements of a forward pass, and the keys and values that they read.
 
     rows of one length      Layout, Long, Cache: here
-    sequences in one row    Joined: `layers.sequences`
-    the same with a pool    RaggedCache: `layers.ragged`
+    sequences in one row    Joined: `layers.attention.sequences`
+    the same with a pool    RaggedCache: `layers.attention.ragged`
 
 A layout gives contexts to a stack, and its layers store keys and values there. Masks read the
 positions, so attention does not depend on the kind of layout.
@@ -16,7 +16,12 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Positions
-from glassformer.layers.context import CROSSED, AttentionContext, Scoring, SelectedPositions
+from glassformer.layers.attention.context import (
+    CROSSED,
+    AttentionContext,
+    Scoring,
+    SelectedPositions,
+)
 
 KeysValues = tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]
 Layers = dict[int, tuple[Float[Tensor, "B G _ K"], Float[Tensor, "B G _ K"]]]

@@ -17,8 +17,8 @@ from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.devices import exact_device
 from glassformer.core.random_stream import seed_from
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import Logits, Rows, constrained
 from glassformer.runtime.prompts import check_numbers
+from glassformer.runtime.selectors.constraints import Logits, Rows, constrained
 
 
 def limited(logits: Logits, ids: range) -> Logits:

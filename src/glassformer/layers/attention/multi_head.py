@@ -17,14 +17,18 @@ from typing import Any, Literal
 from torch import nn
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.layers.attend import attention_pattern, attention_scores, attention_values
-from glassformer.layers.cache import KeysValues
-from glassformer.layers.context import AttentionContext
+from glassformer.layers.attention.attend import (
+    attention_pattern,
+    attention_scores,
+    attention_values,
+)
+from glassformer.layers.attention.cache import KeysValues
+from glassformer.layers.attention.context import AttentionContext
 from glassformer.layers.dropout import dropout as drop
-from glassformer.layers.linear import Linear, pack_together, together
+from glassformer.layers.linear.linear import Linear, pack_together, together
+from glassformer.layers.linear.packed import Bits, PackedMatrix
 from glassformer.layers.norm import RMSNorm
-from glassformer.layers.packed import Bits, PackedMatrix
-from glassformer.layers.position import Rotation, rotate
+from glassformer.layers.position.rotary import Rotation, rotate
 from glassformer.layers.tap import tap, watching
 
 ScaleKind = Literal["head", "model", "none"]
@@ -79,7 +83,7 @@ class Attention(nn.Module):
 
     def pack(self, bits: Bits) -> None:
         """Keep W_Q, W_K and W_V of self-attention as one matrix in a format for inference (see
-        `layers.packed`), where a step of decoding reads them by one product."""
+        `layers.linear.packed`), where a step of decoding reads them by one product."""
         self.packed = pack_together([self.q_proj, self.k_proj, self.v_proj], bits)
 
     def forward(

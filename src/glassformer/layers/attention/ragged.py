@@ -21,9 +21,9 @@ from glassformer.core.axes import Int, Tensor
 from glassformer.core.batch import Positions
 from glassformer.core.devices import zeros_in_large_pages
 from glassformer.core.errors import ConfigError
-from glassformer.layers.cache import KeysValues, Layers, Layout
-from glassformer.layers.context import CROSSED, AttentionContext
-from glassformer.layers.sequences import GroupedContext, Joined, Sequences, read_groups
+from glassformer.layers.attention.cache import KeysValues, Layers, Layout
+from glassformer.layers.attention.context import CROSSED, AttentionContext
+from glassformer.layers.attention.sequences import GroupedContext, Joined, Sequences, read_groups
 
 Tables = tuple[Int[np.ndarray, "M"], Int[np.ndarray, "W N"], Int[np.ndarray, "W N"]]
 """Slots of all block tables in a row, int32; for each new element the index at which its table

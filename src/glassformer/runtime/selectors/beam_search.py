@@ -17,14 +17,14 @@ import numpy as np
 import torch
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.layers.ragged import Pool
+from glassformer.layers.attention.ragged import Pool
 from glassformer.runtime.advance import Scores
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import CONSTRAINTS, constrained, is_set
-from glassformer.runtime.hypotheses import Chosen, beams_of, normalized
 from glassformer.runtime.prompts import check_numbers
 from glassformer.runtime.request import Event
-from glassformer.runtime.search import Search
+from glassformer.runtime.selectors.constraints import CONSTRAINTS, constrained, is_set
+from glassformer.runtime.selectors.hypotheses import Chosen, beams_of, normalized
+from glassformer.runtime.selectors.search import Search
 from glassformer.runtime.sequence import Running
 from glassformer.runtime.trace import Candidate
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import Rows
+from glassformer.runtime.selectors.constraints import Rows
 
 COLUMNS = 32
 """Tokens for which hypotheses get room at a time."""

@@ -17,8 +17,8 @@ from itertools import groupby
 import numpy as np
 
 from glassformer.core.batch import Part
-from glassformer.layers.ragged import Pool
-from glassformer.layers.sequences import Sequences
+from glassformer.layers.attention.ragged import Pool
+from glassformer.layers.attention.sequences import Sequences
 from glassformer.runtime.advance import Scores
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Event

@@ -4,7 +4,7 @@
 
 Every product that acts on single elements reads the whole row. Attention reads neighbours of one
 shape together, each over its own keys only. These are in the row itself (`Joined`), or in a pool,
-where a block table lists them (`layers.ragged`).
+where a block table lists them (`layers.attention.ragged`).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +18,10 @@ import torch
 
 from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.batch import Positions
-from glassformer.layers.cache import Contexts, KeysValues, Layout, Long
-from glassformer.layers.context import AttentionContext, Scoring, SelectedPositions
-from glassformer.layers.mask import Allowed
-from glassformer.layers.position import Rotation
+from glassformer.layers.attention.cache import Contexts, KeysValues, Layout, Long
+from glassformer.layers.attention.context import AttentionContext, Scoring, SelectedPositions
+from glassformer.layers.attention.mask import Allowed
+from glassformer.layers.position.rotary import Rotation
 
 
 @dataclass(frozen=True, eq=False)

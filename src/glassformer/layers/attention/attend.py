@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.core.axes import Float, Tensor
+from glassformer.layers.attention.mask import Allowed
 from glassformer.layers.dropout import dropout as drop
-from glassformer.layers.mask import Allowed
 
 
 def attention_scores(

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.layers.cpu_kernels import batch_invariant, filled, linear
-from glassformer.layers.quantized import GROUP, dequantized, grouped, quantized, ungrouped
+from glassformer.layers.linear.quantized import GROUP, dequantized, grouped, quantized, ungrouped
 
 Bits = Literal["fp32", "fp16", "bf16", "int8", "int4"]
 Product = Callable[[Tensor, Tensor | None], Tensor]

@@ -8,8 +8,8 @@ from torch import nn
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.layers import cpu_kernels
-from glassformer.layers.packed import Bits, PackedMatrix, PackedRows
-from glassformer.layers.quantized import dequantized, quantized, quantized_linear
+from glassformer.layers.linear.packed import Bits, PackedMatrix, PackedRows
+from glassformer.layers.linear.quantized import dequantized, quantized, quantized_linear
 
 
 class Linear(nn.Linear):
@@ -65,13 +65,13 @@ class Linear(nn.Linear):
         return quantized_linear(input, self.levels, self.scale, self.bias)
 
     def quantize(self) -> None:
-        """Keep the weight as integers (see `layers.quantized`) and no longer as a parameter."""
+        """Keep the weight as integers (see `linear.quantized`) and no longer as a parameter."""
         if self.holds_weight:
             self.levels, self.scale = quantized(self.weight)
             self.register_parameter("weight", None)
 
     def pack(self, bits: Bits) -> None:
-        """Keep the weight in a format for inference (see `layers.packed`), not as a parameter."""
+        """Keep the weight in a format for inference (see `linear.packed`), not as a parameter."""
         self.take(PackedMatrix(self.frozen_matrix, bits))
 
     def take(self, packed: PackedMatrix | PackedRows) -> None:

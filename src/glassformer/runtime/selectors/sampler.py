@@ -11,10 +11,10 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.runtime.advance import Scores
-from glassformer.runtime.constraints import Rows
 from glassformer.runtime.prompts import check_numbers
 from glassformer.runtime.request import Scored
-from glassformer.runtime.sampling import likeliest, limited, next_tokens, remaining
+from glassformer.runtime.selectors.constraints import Rows
+from glassformer.runtime.selectors.sampling import likeliest, limited, next_tokens, remaining
 from glassformer.runtime.sequence import Running
 from glassformer.runtime.trace import Choice, choice
 

@@ -1,0 +1,1 @@
+"""Positions as vectors, as score biases and as rotations."""

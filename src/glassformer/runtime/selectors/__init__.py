@@ -1,0 +1,1 @@
+"""Scores to tokens: sampling and searches, and what they may not choose."""
