@@ -23,7 +23,7 @@ from glassformer.tokenizers.text import Tokenizer
 
 BYTES = Tokenizer(byte_definition())
 FACTS = ModelFacts(64, 64, token_types=True)
-TAGGER = ModelFacts(64, 64, per_word=True)
+TAGGER = ModelFacts(64, 64, word_at="last")
 WORD = st.text("abé", min_size=1, max_size=4)
 TEXT = st.lists(WORD, min_size=1, max_size=4).map(" ".join)
 PICTURE = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)

@@ -110,7 +110,7 @@ def test_a_tag_stands_at_the_piece_where_transformers_puts_it(family, words, fol
     expected = oracle(words, is_split_into_words=True)
     owners = expected.word_ids()
     for piece in ("first", "last"):
-        (window,) = SequenceBuilder(tokenizers[family], 256, tag_piece=piece).windows(words)
+        (window,) = SequenceBuilder(tokenizers[family], 256, word_at=piece).windows(words)
         assert window.example.ids.tolist() == expected["input_ids"]
         places = [
             [place for place, owner in enumerate(owners) if owner == number]
@@ -122,14 +122,14 @@ def test_a_tag_stands_at_the_piece_where_transformers_puts_it(family, words, fol
 
 def test_every_input_of_words_reads_the_tag_where_the_facts_say(tokenizers):
     words = ["the", "zthen", "cat"]
-    facts = ModelFacts(window=64, context=64, per_word=True, tag_piece="first")
+    facts = ModelFacts(window=64, context=64, word_at="first")
     processor = WordsProcessor(tokenizers["bert"], facts)
     (window,) = processor.windows(words)
     sizes = [len(processor.builder.pieces(word)) for word in words]
     assert max(sizes) > 1
     first = [1 + sum(sizes[:i]) for i in range(3)]
     assert window.example.at.tolist() == first
-    parts = SequenceBuilder(tokenizers["bert"], tag_piece="first")
+    parts = SequenceBuilder(tokenizers["bert"], word_at="first")
     parts = parts.example([("text", parts.words(words))])
     assert parts.at.tolist() == first
     assert parts.ids.tolist() == window.example.ids.tolist()

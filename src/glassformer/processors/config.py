@@ -12,7 +12,7 @@ from glassformer.media.image_augment import AugmentConfig
 from glassformer.media.palette import PaletteConfig
 from glassformer.tokenizers.config import TokenizerConfig
 
-TagPiece = Literal["last", "first"]
+WordPiece = Literal["last", "first"]
 
 
 class VectorConfig(Record):
@@ -55,7 +55,7 @@ class ProcessorConfig(Record):
     chat_template: str | None = Field(default=None, json_schema_extra={"inputs": ["messages"]})
     """File with a Jinja template of messages; null: the one of the tokenizer or of train.init_from,
     else <|role|> text <eos>."""
-    tag_piece: TagPiece = Field(default="last", json_schema_extra={"inputs": ["words", "parts"]})
+    tag_piece: WordPiece = Field(default="last", json_schema_extra={"inputs": ["words", "parts"]})
     """The piece of a word that carries its tag, where the tokenizer cuts it into several; published
     taggers read the first."""
     image: ImageConfig | None = Field(

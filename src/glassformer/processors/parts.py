@@ -53,15 +53,15 @@ class PartsProcessor(GivenParts):
                 "augment.image.mixup and cutmix mix two images, which have no one answer; leave "
                 "them out."
             )
-        self.parts = SequenceBuilder(self.tokenizer, tag_piece=self.facts.tag_piece)
+        self.parts = SequenceBuilder(self.tokenizer, word_at=self.facts.word_at or "last")
         if self.readers:
             self.capabilities = ("parts",)
             self.summary = "reads images, audio and text in one sequence"
 
     @property
     def prefix(self) -> str:
-        """A space before a text, if its words are predicted one by one."""
-        return self.tokenizer.word_space if self.facts.per_word else ""
+        """A space before a text, if its words are encoded one by one."""
+        return self.tokenizer.word_space if self.facts.word_at else ""
 
     @classmethod
     def fit(
@@ -150,12 +150,12 @@ class PartsProcessor(GivenParts):
     def _contents(
         self, parts: Sequence[tuple[str, Any]], zeros: Mapping[str, np.ndarray] | None = None
     ) -> list[tuple[str, Part]]:
-        """Return texts, their words if each is predicted, and patches, or zeros for them."""
+        """Return texts or their words, and patches or zeros for them."""
 
         def content(kind: str, thing: Any) -> Part:
             if kind != TEXT:
                 return zeros[kind] if zeros else self.readers[kind].given_patches(thing)
-            return self.parts.words(thing.split()) if self.facts.per_word else thing
+            return self.parts.words(thing.split()) if self.facts.word_at else thing
 
         return [(kind, content(kind, thing)) for kind, thing in parts]
 

@@ -22,7 +22,7 @@ from glassformer.data.formats.delimited import is_default
 from glassformer.data.sources import TEXT_SUFFIXES, left_out
 from glassformer.data.usual_columns import with_usual_columns
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
+from glassformer.processors.config import Augmentations, ProcessorConfig, WordPiece
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length, by_split
 from glassformer.processors.requests import RequestInputs
 from glassformer.processors.tokens.elements import Element
@@ -69,16 +69,15 @@ class ModelFacts:
     encoder_decoder: bool = False
     answers: bool = False
     """Whether the model generates a text after the input."""
-    per_word: bool = False
-    """Whether every word is predicted, so that words are encoded one by one."""
+    word_at: WordPiece | None = None
+    """The piece of a word that stands for it, where words are encoded one by one; None: they are
+    not."""
     token_types: bool = False
     class_token: bool = False
     n_registers: int = 0
     modality_order: tuple[str, ...] = ()
     paired: bool = False
     """Whether every input is a pair of texts."""
-    tag_piece: TagPiece = "last"
-    """The piece of a word where its tag is read."""
     vocab_size: int = 0
     """Token ids that the model reads; 0: that is not known yet."""
     predicts_all: bool = False
@@ -92,7 +91,6 @@ class ModelFacts:
             context=model.max_length,
             encoder_decoder=model.architecture == "encoder_decoder",
             answers=model.head == "lm",
-            per_word=model.head == "tag",
             token_types=model.n_token_types > 1,
             class_token=model.class_token,
             n_registers=model.n_registers,

@@ -26,7 +26,7 @@ class FramedProcessor(PackedProcessor):
         """The builder of its sequences."""
         facts = self.facts
         return SequenceBuilder(
-            self.tokenizer, facts.window, facts.overlap, facts.tag_piece, facts.token_types
+            self.tokenizer, facts.window, facts.overlap, facts.word_at or "last", facts.token_types
         )
 
     @abstractmethod

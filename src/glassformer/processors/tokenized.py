@@ -76,7 +76,7 @@ class PackedInputs(Inputs):
         facts = self.processor.facts
         if len(new.ids) > facts.window:
             return example
-        at = None if example.at is None else new.places(example.at, facts.tag_piece)
+        at = None if example.at is None else new.places(example.at, facts.word_at or "last")
         types = None if example.token_type_ids is None else new.spread(example.token_type_ids)
         return Example(new.ids, at=at, token_type_ids=types)
 

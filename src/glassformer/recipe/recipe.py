@@ -132,7 +132,7 @@ class Recipe:
             self.train.length,
             overlap=self.data.overlap,
             paired=self.data.pair_field is not None,
-            tag_piece=self.processor.tag_piece,
+            word_at=self.processor.tag_piece if PIPELINES[self.task].words else None,
             predicts_all=self.data.loss_on == "all",
         )
 

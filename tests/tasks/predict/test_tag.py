@@ -60,7 +60,7 @@ def tagger(architecture="encoder", position="rotary"):
 
 
 def words(overlap=None):
-    return WordsProcessor(BYTES, ModelFacts(LENGTH, LENGTH, overlap, per_word=True))
+    return WordsProcessor(BYTES, ModelFacts(LENGTH, LENGTH, overlap, word_at="last"))
 
 
 def tag(model, processor, sentences, top=1, elements=WHOLE):
