@@ -14,9 +14,9 @@ import glassformer as gf
 import tiny
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.models import Transformer
+from glassformer.processors.config import ModelFacts
 from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.pairs import PairsProcessor
-from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.processors.tokens.sequence_builder import SequenceBuilder
@@ -175,12 +175,11 @@ def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tokenizers):
     assert finish(continuations(model, llama, [""], how))[
         0
     ].ids  # the begin symbol alone is a prompt
-    answers = ModelFacts(window=64, context=64, answers=True)
-    look = DocumentsProcessor(llama, answers).encode("the cat")
+    look = DocumentsProcessor(llama, FACTS).prompt("the cat")
     assert [e.id for e in look.elements] == [1, *llama.encode("the cat").tolist()]
     assert look.elements[0].word is None
     assert {e.word for e in look.elements[1:]} == {0, 1}
-    plain = DocumentsProcessor(gpt2, answers).encode("the cat")
+    plain = DocumentsProcessor(gpt2, FACTS).prompt("the cat")
     assert [e.id for e in plain.elements] == gpt2.encode("the cat").tolist()
     bert = tokenizers["bert"]  # which does not continue a text, and reads it whole
     look = DocumentsProcessor(bert, FACTS).encode("the cat")

@@ -201,7 +201,7 @@ def test_other_rows_that_do_not_fit_are_named(form, changes, sentence, tmp_path)
     records = {"validation": [replace(task.objective.training.records[0], **changes)]}
 
     def opened() -> list:
-        task.processor.check(records)
+        task.objective.check(records)
         inputs = task.processor.open(records, tmp_path / "other", ["validation"])
         return task.objective.targets_of(inputs["validation"], [0])
 

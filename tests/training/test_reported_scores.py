@@ -12,7 +12,6 @@ from glassformer.layers import cpu_kernels
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.checkpoints import CheckpointScores, best, checkpoint_scores
 from glassformer.run.evaluating import own_data
-from glassformer.tasks.objectives.answers import PairAnswers
 from glassformer.tasks.objectives.next_token import NextToken
 from glassformer.training.folder.checkpoints import Checkpoints
 from glassformer.training.folder.history import evaluations, of_model, read_metrics
@@ -108,7 +107,7 @@ def written_again(run: gf.Run, line: dict[str, Any]) -> dict[str, Any]:
         how = {"temperature": 0.8, "seed": train.seed, "max_new_tokens": train.sample.tokens}
         prompt = train.sample.prompt
         return {"sample": prompt + run.generate(prompt, **how, overflow="window")}
-    if isinstance(run.task.objective, PairAnswers):
+    if "translate" in run.task.predictors:
         outputs = run.translate([one["source"] for one in line["samples"]], beams=1)
         pairs = zip(line["samples"], outputs, strict=True)
         return {"samples": [one | {"output": text} for one, text in pairs]}

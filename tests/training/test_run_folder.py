@@ -203,5 +203,5 @@ def test_every_task_and_every_processor_is_whole():
             recipe = Recipe.parse({"task": name, "processor": {"input": given}})
             kind = OF_INPUT.get(given, KINDS[name])
             assert kinds_of(recipe) == (kind, PROCESSORS[given])
-            assert kind.predictors
-            assert set(kind.objective.metrics) <= SCORES.keys()
+            assert kind.uses(given)
+            assert set(kind.metrics(given)) <= SCORES.keys()

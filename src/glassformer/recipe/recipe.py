@@ -15,8 +15,8 @@ from glassformer.data.config import DataConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
 from glassformer.processors.catalogue import processor_named
-from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.processor import ModelFacts, Processor
+from glassformer.processors.config import Augmentations, ModelFacts, ProcessorConfig
+from glassformer.processors.processor import Processor
 from glassformer.recipe.pipelines import PIPELINES, Pipeline, pipeline_of
 from glassformer.recipe.train import Precision, TrainConfig
 from glassformer.runtime.config import SAMPLING, GenerateConfig

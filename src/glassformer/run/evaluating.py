@@ -89,7 +89,7 @@ def _scores(
 def _opened(task: Task, data: DataConfig, scratch: Path, split: str) -> tuple[Task, Training]:
     recipe = replace(task.recipe, data=data)
     records = task.processor.read(data)
-    task.processor.check(records)
+    task.objective.check(records)
     opened = task.kind.open(recipe, task.processor, records, task.folder, [split], scratch)
     return opened, lambda: split_of(records, "train")
 

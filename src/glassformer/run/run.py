@@ -25,7 +25,7 @@ from glassformer.inspect.look import Look, look
 from glassformer.models.packing import quantize
 from glassformer.models.transformer import Transformer
 from glassformer.native import Program
-from glassformer.processors.processor import EncodedInput
+from glassformer.processors.tokens.elements import EncodedInput
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.drafting import with_drafts
 from glassformer.run.evaluating import evaluate

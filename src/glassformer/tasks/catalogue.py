@@ -11,12 +11,12 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.objectives.answers import PairAnswers, PartAnswers
+from glassformer.tasks.objectives.answers import Answers
 from glassformer.tasks.objectives.classes import InputClasses
 from glassformer.tasks.objectives.masked import MaskedTokens
 from glassformer.tasks.objectives.next_token import AnswerTokens, NextToken
-from glassformer.tasks.objectives.objective import Vectors
 from glassformer.tasks.objectives.pixels import Pixels
+from glassformer.tasks.objectives.vectors import Vectors
 from glassformer.tasks.objectives.words import WordClasses
 from glassformer.tasks.predictors.answer import Answer, Translate
 from glassformer.tasks.predictors.chat import Chat, Reply
@@ -32,7 +32,12 @@ from glassformer.tasks.task import Kind
 
 GENERATES = ("generates",)
 CLASSES = Kind(InputClasses, (Classify, Embed), ("classes",), "classifies {inputs}")
-ANSWERS = Kind(PartAnswers, (Answer, Embed), GENERATES, "maps a text to another text")
+ANSWERS = Kind(
+    Answers,
+    (Translate, Answer, ScoreTargets, Choose, Embed),
+    GENERATES,
+    "maps a text to another text",
+)
 KINDS = {
     "text-generation": Kind(
         NextToken, (Generate, Chat, Score, Choose, Embed), GENERATES, "continues a text"
@@ -62,9 +67,6 @@ KINDS = {
     "feature-extraction": Kind(Vectors, (Embed,), ("vectors",), "computes vectors"),
 }
 OF_INPUT = {
-    "pairs": Kind(
-        PairAnswers, (Translate, ScoreTargets, Choose, Embed), GENERATES, ANSWERS.summary
-    ),
     "messages": Kind(
         AnswerTokens, (Chat, Reply, Score, Choose, Embed), GENERATES, "answers messages"
     ),
@@ -84,10 +86,10 @@ def kinds_of(recipe: Recipe) -> tuple[Kind, type[Processor]]:
             f"{' or '.join(dict.fromkeys(known))}."
         )
     kind = OF_INPUT.get(given, KINDS[recipe.task])
-    if best not in kind.objective.metrics:
+    if best not in (metrics := kind.metrics(given)):
         raise ConfigError(
             f"train.evaluate.best={best!r} is no score of task={recipe.task!r}; use "
-            f"{' or '.join(kind.objective.metrics)}."
+            f"{' or '.join(metrics)}."
         )
     return kind, recipe.inputs
 

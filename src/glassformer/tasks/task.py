@@ -13,6 +13,7 @@ from typing import Any
 
 from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.recipe.recipe import Recipe
+from glassformer.recipe.train import Metric
 from glassformer.tasks.options import OPTIONS
 
 
@@ -27,6 +28,14 @@ class Kind:
     """Pages of the explorer: generates, masked, tags, classes, vectors, draws."""
     summary: str
     """The work of a model, in a clause; `{inputs}`: the processor's plural noun."""
+
+    def uses(self, given: str) -> tuple[type[Any], ...]:
+        """Return the predictors that read an input of this name."""
+        return tuple(one for one in self.predictors if not one.inputs or given in one.inputs)
+
+    def metrics(self, given: str) -> tuple[Metric, ...]:
+        """Return the scores by which the best model may be chosen."""
+        return (*self.objective.metrics, *self.uses(given)[0].metrics)
 
     def open(
         self,
@@ -69,10 +78,15 @@ class Task:
         """Write the files that opening a run reads, beside its model and its recipe."""
         self.objective.save(folder)
 
+    @property
+    def uses(self) -> tuple[type[Any], ...]:
+        """The predictors of its kind that read its inputs, the main one first."""
+        return self.kind.uses(self.processor.name)
+
     @cached_property
     def predictors(self) -> Mapping[str, Any]:
-        """The predictors of this task and its inputs, by verb."""
-        return {one.name: one for one in self.kind.predictors if one.misfit(self) is None}
+        """The predictors of this task by verb."""
+        return {one.name: one for one in self.uses if one.misfit(self) is None}
 
     @property
     def verb(self) -> str:
@@ -86,7 +100,7 @@ class Task:
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of a reply."""
-        return self.kind.predictors[0].schema(self)
+        return self.uses[0].schema(self)
 
     @property
     def views(self) -> set[str]:
@@ -115,8 +129,7 @@ class Task:
 
     def lack(self, use: str) -> tuple[str, str] | None:
         """Why it has no predictor of a verb or route; see `Predictor.misfit`."""
-        own = (one for one in self.kind.predictors if use in (one.name, *one.routes))
-        return next((one.misfit(self) for one in own), None)
+        return next((one.misfit(self) for one in self.uses if use in (one.name, *one.routes)), None)
 
     def refusal(self, doing: str) -> ConfigError:
         """The error for a verb of another task, with this task's own command."""

@@ -9,7 +9,7 @@ import torch
 
 import tiny
 from glassformer.core.batch import Batch
-from glassformer.processors.processor import ModelFacts
+from glassformer.processors.config import ModelFacts
 from glassformer.processors.text import TextProcessor
 from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 from glassformer.recipe.recipe import Recipe

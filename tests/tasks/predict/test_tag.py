@@ -10,7 +10,7 @@ import torch
 
 import tiny
 from glassformer.core.batch import Batch
-from glassformer.processors.processor import ModelFacts
+from glassformer.processors.config import ModelFacts
 from glassformer.processors.text import WordsProcessor
 from glassformer.tasks.options import TagOptions
 from glassformer.tasks.predictors.predictor import WHOLE

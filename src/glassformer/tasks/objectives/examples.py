@@ -12,8 +12,10 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import plural
 from glassformer.data.example import Example
 from glassformer.data.order import spread
+from glassformer.data.records.pairs import PairText
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
+from glassformer.processors.tokens.elements import EncodedInput
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.objectives.feed import ExampleFeed
 from glassformer.tasks.objectives.objective import Card, Objective, Sample
@@ -32,9 +34,8 @@ class ExampleObjective(Objective):
     feeds = ExampleFeed
 
     def target(self, record: Any, units: slice) -> dict[str, Any]:
-        """Targets of a sequence with these units of a record, as fields of an example; {}: examples
-        have them."""
-        return {}
+        """Targets of a sequence with these units of a record, as fields of an example."""
+        raise NotImplementedError
 
     share_prefix: bool = False
     """Whether examples with the same first elements may be read in one row."""
@@ -51,6 +52,8 @@ class ExampleObjective(Objective):
 
     def targets_of(self, inputs: Inputs, numbers: Sequence[int]) -> list[dict[str, Any]]:
         """The targets of some sequences."""
+        if inputs.has_targets:
+            return [{}] * len(numbers)
         owner, records = inputs.owner, inputs.records
         return [self.target(records[int(owner[i])], inputs.units(i)) for i in numbers]
 
@@ -66,10 +69,6 @@ class ExampleObjective(Objective):
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """The batch of these rows of examples."""
         return self.processor.collate(rows)
-
-    def count_elements(self) -> int:
-        """Elements of all training data (of pairs, targets)."""
-        return int(self.lengths.sum())
 
     line: ClassVar[str] = "{source}\n  -> {output}"
     """A row of a sample, for a person."""
@@ -112,6 +111,10 @@ class GeneratedTokens(ExampleObjective):
         """Examples with the tokens to be generated."""
         return merged(inputs.examples(numbers), self.targets_of(inputs, numbers))
 
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Objective`: up to what is generated."""
+        return self.processor.prompt(given, self.recipe.model.is_encoder_decoder)
+
     def measured(self) -> list[str]:
         """See `Objective`."""
         return ["Loss and accuracy are of each target given those before it."]
@@ -128,7 +131,10 @@ class GeneratedTokens(ExampleObjective):
 
 
 def shown(record: Any) -> str:
-    """Its text (of a pair, both), its parts with the names of their files, or the file's place."""
+    """Its text (of two texts, both), its source, its parts with the names of their files, or the
+    file's place."""
+    if isinstance(record, PairText):
+        return record.source
     parts = getattr(record, "parts", None)
     if parts is not None:
         return " ".join(

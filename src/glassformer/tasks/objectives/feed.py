@@ -166,7 +166,8 @@ class ExampleFeed(Feed):
     @property
     def elements(self) -> int:
         """See `Feed`."""
-        return self.objective.count_elements()
+        objective = self.objective
+        return objective.training.count(objective.lengths, objective.share_prefix)
 
     @property
     def fingerprint(self) -> str:

@@ -14,6 +14,7 @@ from glassformer.data.order import spread
 from glassformer.data.records.conversations import ASSISTANT, Conversation, Messages
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
+from glassformer.processors.tokens.elements import EncodedInput
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.objectives.examples import GeneratedTokens
@@ -65,6 +66,10 @@ class WindowObjective(Objective):
 
 class NextToken(WindowObjective):
     """The next token of running text."""
+
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Objective`: up to the next token."""
+        return self.processor.prompt(given)
 
     def measured(self) -> list[str]:
         """See `Objective`."""

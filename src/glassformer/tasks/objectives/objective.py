@@ -22,8 +22,8 @@ from glassformer.core.errors import ConfigError, DataError, counted, plural
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, split_of
-from glassformer.processors.processor import EncodedInput, Processor
-from glassformer.processors.tokens.elements import token_names
+from glassformer.processors.processor import Processor
+from glassformer.processors.tokens.elements import EncodedInput, token_names
 from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import Metric
@@ -70,7 +70,7 @@ class Objective(ABC):
     @property
     def verb(self) -> str:
         """The command that uses the model."""
-        return self.task.kind.predictors[0].name
+        return self.task.uses[0].name
 
     @classmethod
     def data_of(cls, recipe: Recipe, inputs: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
@@ -81,6 +81,15 @@ class Objective(ABC):
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """The recipe with values from the data; DataError, ConfigError: it cannot be learned."""
         return recipe.with_vocabulary(processor.vocab_size)
+
+    @classmethod
+    def longest(cls, recipe: Recipe, processor: Processor, records: Any) -> int | None:
+        """Elements of the longest sequence, where max_length follows from it; None: it does not."""
+        return processor.longest(records)
+
+    def check(self, records: Any) -> None:
+        """Raise DataError for a record that the model cannot read."""
+        self.processor.check(records)
 
     def stored(self) -> Mapping[str, Any] | None:
         """The inputs that the run folder keeps, without their files; None: it keeps none."""
@@ -203,7 +212,7 @@ class Objective(ABC):
 
     def source_piece(self, index: int) -> str:
         """The same for an encoder-decoder's source."""
-        return self.piece(index)
+        return self.processor.reader.tokenizer.piece(index)
 
     def target_name(self, index: int) -> str:
         """Name of a target in a view of training data."""
@@ -252,39 +261,6 @@ class Objective(ABC):
     @property
     def pair(self) -> PairTokenizer:
         """The tokenizers of a source and a target."""
-        raise self.task.refusal("reading a source")
-
-
-class Vectors(Objective):
-    """Vectors of inputs; nothing is trained."""
-
-    outcome = "vectors"
-
-    @classmethod
-    def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """Refused: there is no target to learn."""
-        raise ConfigError(
-            "task=feature-extraction is nothing to train; train another task, and take its vectors "
-            "with `glassformer embed`."
-        )
-
-    @property
-    def verb(self) -> str:
-        """See `Objective`: no command computes vectors of images and audio."""
-        return "embed" if self.processor.tokenizer else "inspect"
-
-    def card(self) -> Card:
-        """See `Objective`."""
-        described = "; ".join(self.processor.description())
-        lines = " < lines" if self.processor.tokenizer else ""
-        return Card(described, "nothing", f"glassformer {self.task.verb} {self.folder}{lines}")
-
-    def evaluate(
-        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
-    ) -> dict[str, Any]:
-        """Refused."""
-        raise self.task.refusal("evaluating")
-
-    def outcomes(self) -> tuple[str, ...]:
-        """See `Objective`."""
-        return ()
+        if self.processor.pair is None:
+            raise self.task.refusal("reading a source")
+        return self.processor.pair

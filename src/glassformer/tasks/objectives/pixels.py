@@ -25,10 +25,10 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.media.image import ImageProcessor
 from glassformer.processors.media.processor import request_of, skips
-from glassformer.processors.parts import PartsProcessor
+from glassformer.processors.parts import PartsProcessor, check_row
 from glassformer.processors.parts_inputs import PartsInputs
-from glassformer.processors.processor import EncodedInput, Processor, ids_of
-from glassformer.processors.tokens.elements import Element, token_elements
+from glassformer.processors.processor import Processor, ids_of
+from glassformer.processors.tokens.elements import Element, EncodedInput, token_elements
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
 from glassformer.tasks.objectives.examples import GeneratedTokens, shown
@@ -41,6 +41,8 @@ ARRAY, SHOWN = "pixels", 3
 
 class ImageTargets(PartsInputs):
     """Rows of text whose target images could be read, with their stored pixels."""
+
+    has_targets = True
 
     def __init__(self, inputs: PartsInputs, pixels: ArraySplit, paths: Sequence[str]):
         at = {paths[item]: i for i, item in enumerate(pixels.kept.tolist())}
@@ -231,7 +233,7 @@ class Pixels(GeneratedTokens):
             return replace(found, elements=tuple(named))
         parts, width = self.processor.named_parts(given), self.width
         ids = brief(self.processor.parts, self.processor.example(parts), width).ids.tolist()
-        own = self.processor.encode([given] if isinstance(given, str | Mapping) else given).elements
+        own = self.processor.encode([{kind: thing} for kind, thing in parts]).elements
         more = token_elements(self.processor.tokenizer, ids[len(own) :])
         return EncodedInput(Batch(torch.tensor([ids])), (*own, *more))
 
@@ -277,7 +279,4 @@ def check_rows(rows: Sequence[Mixed], lengths: Sequence[int] | np.ndarray, recip
             raise DataError(
                 f"{row.where} has no image to be drawn; set data.target_image, or another task"
             )
-        if (n := int(length) + more) > most:
-            raise DataError(
-                f"{row.where} has {n} elements and the model {most}; raise model.max_length"
-            )
+        check_row(row, int(length) + more, most)

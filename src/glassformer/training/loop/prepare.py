@@ -89,9 +89,10 @@ def prepare(
         processor = inputs.load(run, recipe.data, begun.model, begun.facts)
     recipe = recipe.with_inputs(processor.model_fields())
     recipe = kind.objective.resolve(recipe, processor, records)
-    recipe = recipe.with_length(processor.longest(records))
+    if recipe.max_length_open:
+        recipe = recipe.with_length(kind.objective.longest(recipe, processor, records))
     processor = processor.for_training(recipe.facts, recipe.augment)
-    processor.check(records)
+    Task(kind, recipe, processor, run).objective.check(records)
     if begun is not None:
         check_same(recipe, begun, run)
     recipe.check()  # again: the data and the trunk changed the model
