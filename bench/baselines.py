@@ -30,13 +30,13 @@ def of_recipe(name: str, root: str) -> dict[str, Any]:
     recipe = read_recipe(str(recipe_file(name)), [f"data.root={json.dumps(root)}"])
     found: dict[str, Any] = {}
     with temporary_task(recipe) as task:
-        train = task.split("train").records
+        train = task.objective.split("train").records
         found["training records"] = len(train)
         for split in ("validation", "test"):
             begin = time.perf_counter()
-            learned = task.baselines(split, EVERYTHING, lambda: train)
+            learned = task.objective.baselines(split, EVERYTHING, lambda: train)
             seconds = round(time.perf_counter() - begin, 2)
-            n = len(task.split(split).records)
+            n = len(task.objective.split(split).records)
             found[split] = {"records": n, "seconds": seconds, **learned}
     return found
 

@@ -41,11 +41,11 @@ from tokenizers.models import WordLevel
 from glassformer.core.cpu import keep_freed_memory
 from glassformer.data.example import Example
 from glassformer.recipe.reading import read_recipe
-from glassformer.tasks.classification import Classification
+from glassformer.tasks.objectives.words import WordClasses
 from glassformer.tasks.options import ClassifyOptions, TagOptions
 from glassformer.tasks.predictors.classify import Classify
 from glassformer.tasks.predictors.tag import Tag
-from glassformer.tasks.token_classification import TokenClassification
+from glassformer.tasks.task import Task
 from side_by_side import (
     OurTraining,
     PeerTraining,
@@ -76,8 +76,6 @@ RATIOS = {
     "ratio_grouped": ("ours", "peer_grouped"),
     "ratio_bert_grouped": ("ours_bert", "peer_grouped"),
 }
-
-Task = TokenClassification | Classification
 
 
 @dataclass(frozen=True)
@@ -115,10 +113,13 @@ class Ours(OurTraining):
 
     def predict(self) -> Told:
         """The test split; its accuracy is noted."""
-        records, numbers = self.task.split(SPLIT).records, self.task.classes.numbers
+        records, numbers = (
+            self.task.objective.split(SPLIT).records,
+            self.task.objective.classes.numbers,
+        )
         begin = time.perf_counter()
         given = [self.task.processor.given(record) for record in records]
-        if isinstance(self.task, TokenClassification):
+        if isinstance(self.task.objective, WordClasses):
             found = list(Tag(self.model, self.task).predict_each(given, TagOptions()))
             took = time.perf_counter() - begin
             answers = np.concatenate([tags.classes[:, 0] for tags in found])
@@ -166,7 +167,7 @@ class Peer(PeerTraining):
             train_sampling_strategy="group_by_length" if grouped else "random",
         )
         self.test_rows = [row_of(example) for example in examples_of(task, SPLIT)]
-        self.examples = len(task.split(SPLIT).records)
+        self.examples = len(task.objective.split(SPLIT).records)
         if grouped:
             self.test_rows.sort(key=lambda row: len(row["input_ids"]))
 
@@ -190,9 +191,9 @@ def documents(batch: Any) -> int:
 def examples_of(task: Task, split: str) -> list[Example]:
     """The examples of a split as our side reads them: ids, targets and where these are asked
     for."""
-    inputs = task.split(split)
+    inputs = task.objective.split(split)
     numbers = range(len(inputs.owner))
-    targets = task.targets_of(inputs, numbers)
+    targets = task.objective.targets_of(inputs, numbers)
     return [replace(e, **t) for e, t in zip(inputs.examples(numbers), targets, strict=True)]
 
 
@@ -217,9 +218,7 @@ def compare(
         task_in(read_recipe(subject.recipe, changes), folder / name)
         for name, changes in (("ours", common), ("bert", overrides))
     )
-    assert isinstance(task, Task)
-    assert isinstance(as_bert, Task)
-    n, order = len(task.training.owner), task.order
+    n, order = len(task.objective.training.owner), task.feed.order
     rows = round(n / order.batches)
     together = max(1, min(n // (4 * rows), MEGABATCH))
     steps = math.ceil(steps / together) * together

@@ -35,7 +35,7 @@ from glassformer.metrics.writing import translation_scores
 from glassformer.recipe.reading import read_recipe
 from glassformer.recipe.recipe import Recipe
 from glassformer.run import Run, load
-from glassformer.tasks.text_to_text import TextToText
+from glassformer.tasks.task import Task
 from glassformer.training.loop.prepare import prepare
 from glassformer.training.loop.schedule import rate_at
 from side_by_side import OurTraining, say
@@ -47,7 +47,7 @@ SPLIT = "test"
 class Ours(OurTraining):
     """The recipe's model, trained by its schedule for so many steps."""
 
-    def __init__(self, task: TextToText, steps: int):
+    def __init__(self, task: Task, steps: int):
         super().__init__(task, lambda batch: len(batch.elements))
         self.schedule = self.config.model_copy(update={"steps": steps})
 
@@ -61,7 +61,7 @@ class Marian:
     """transformers' Marian of the same dimensions, fed with the same ids, under its
     Seq2SeqTrainer."""
 
-    def __init__(self, task: TextToText, folder: Path):
+    def __init__(self, task: Task, folder: Path):
         import transformers
         from torch.utils.data import Dataset
 
@@ -91,7 +91,7 @@ class Marian:
                 forced_eos_token_id=None,
             )
         )
-        inputs, most = task.split("train"), task.recipe.model.max_length
+        inputs, most = task.objective.split("train"), task.recipe.model.max_length
         split = inputs.split
 
         class Pairs(Dataset):  # pyright: ignore[reportMissingTypeArgument]
@@ -106,7 +106,7 @@ class Marian:
 
         self.pairs = Pairs()
         self.targets = 0
-        self.rows = round((len(split) - inputs.too_long(most)) / task.order.batches)
+        self.rows = round((len(split) - inputs.too_long(most)) / task.feed.order.batches)
 
     def collate(self, rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
         """What DataCollatorForSeq2Seq does: pad to the longest, labels with -100, and the shifted
@@ -193,7 +193,7 @@ class Marian:
         return found, time.perf_counter() - begin
 
 
-def training(task: TextToText, folder: Path, rounds: int, steps: int) -> dict[str, object]:
+def training(task: Task, folder: Path, rounds: int, steps: int) -> dict[str, object]:
     """Target tokens per second of both, in turn; medians of the rounds."""
     ours, marian = Ours(task, 10_000), Marian(task, folder)
     speeds: dict[str, list[float]] = {"transformers": [], "glassformer": []}
@@ -222,7 +222,7 @@ def training(task: TextToText, folder: Path, rounds: int, steps: int) -> dict[st
     }
 
 
-def trained(task: TextToText, minutes: float) -> Run:
+def trained(task: Task, minutes: float) -> Run:
     """Our model after some minutes of training, as a run."""
     probe = Ours(task, 10)
     begin = time.perf_counter()
@@ -235,23 +235,21 @@ def trained(task: TextToText, minutes: float) -> Run:
     return Run(Path("ours"), ours.model.eval(), task, task.recipe)
 
 
-def decoding(
-    task: TextToText, run: Run, folder: Path, minutes: float, rounds: int
-) -> dict[str, object]:
+def decoding(task: Task, run: Run, folder: Path, minutes: float, rounds: int) -> dict[str, object]:
     """Sentences per second by beam 5 on the test split, in turn, and ours by greedy search."""
     marian = Marian(task, folder)
     say(f"training Marian for {minutes} minutes")
     marian.train(100_000, 60 * minutes)
-    texts = task.split(SPLIT).records
+    texts = task.objective.split(SPLIT).records
     sources, references = [text.source for text in texts], [text.target for text in texts]
-    ids = [task.pair.source_ids(source).tolist() for source in sources]
+    ids = [task.objective.pair.source_ids(source).tolist() for source in sources]
     seconds: dict[str, list[float]] = {"transformers": [], "glassformer": [], "greedy": []}
     outputs: dict[str, list[str]] = {}
     lengths: dict[str, float] = {}
     for _ in range(rounds):
         found, took = marian.decode(ids, 32)
         seconds["transformers"].append(took)
-        outputs["transformers"] = [task.pair.target.decode(row) for row in found]
+        outputs["transformers"] = [task.objective.pair.target.decode(row) for row in found]
         lengths["transformers"] = float(
             np.mean([sum(i != marian.pad for i in row) for row in found])
         )
@@ -278,7 +276,7 @@ def decoding(
     }
 
 
-def task_in(recipe: Recipe, folder: Path, run: Path | None) -> TextToText:
+def task_in(recipe: Recipe, folder: Path, run: Path | None) -> Task:
     """The recipe's data and tokenizers, those of the run if there is one."""
     if run is None:
         task = prepare(recipe, folder, False, 1, say).open()
@@ -286,8 +284,7 @@ def task_in(recipe: Recipe, folder: Path, run: Path | None) -> TextToText:
         opened = load(run)
         assert opened.recipe is not None
         made, records = replace(opened.recipe, data=recipe.data), opened.processor.read(recipe.data)
-        task = type(opened.task).open(made, opened.processor, records, folder)
-    assert isinstance(task, TextToText)
+        task = opened.task.kind.open(made, opened.processor, records, folder)
     return task
 
 

@@ -56,7 +56,7 @@ class OurTraining:
             self.optimizer,
             self.config.seed,
             max_grad_norm=self.config.optimizer.max_grad_norm,
-            loss=task.loss,
+            loss=task.objective.loss,
             threads=self.open.enter_context(
                 micro_batch_threads(self.config.parallel_micro_batches, torch.device("cpu"))
             ),
@@ -64,7 +64,7 @@ class OurTraining:
 
     def next_step(self, factor: float = 1.0) -> tuple[Sequence[Batch], StepResult]:
         """Take the next step at `factor` times the peak rates; its batches, and what it gave."""
-        batches = self.task.batches(self.step)
+        batches = self.task.feed.batches(self.step)
         result = self.compute(Share(batches), self.step, factor)
         self.step += 1
         return batches, result

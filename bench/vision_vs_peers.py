@@ -43,8 +43,8 @@ from glassformer.processors.media.processor import ROWS, MediaInputs
 from glassformer.recipe.reading import read_recipe
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
-from glassformer.tasks.classification import Classification
 from glassformer.tasks.evaluate import EVERYTHING
+from glassformer.tasks.task import Task
 from side_by_side import (
     OurTraining,
     PeerTraining,
@@ -84,9 +84,9 @@ def as_vit(recipe: Recipe) -> Recipe:
 class Ours(OurTraining):
     """A recipe's model, which also predicts."""
 
-    task: Classification
+    task: Task
 
-    def __init__(self, task: Classification, test: MediaInputs):
+    def __init__(self, task: Task, test: MediaInputs):
         super().__init__(task, lambda batch: len(batch.elements))
         self.test, self.wanted = test, labels_of(task, test)
 
@@ -94,7 +94,7 @@ class Ours(OurTraining):
         """The accuracy is noted."""
         begin = time.perf_counter()
         chosen = range(len(self.test.records))
-        rows = self.task.probabilities(self.model, self.test, EVERYTHING, chosen)
+        rows = self.task.objective.probabilities(self.model, self.test, EVERYTHING, chosen)
         answers = np.array([row.argmax() for row in rows])
         took = time.perf_counter() - begin
         return len(answers), took, float((answers == self.wanted).mean())
@@ -104,7 +104,7 @@ class Peer(PeerTraining):
     """transformers' Vision Transformer of the same dimensions, fed with the same pictures, under
     its Trainer."""
 
-    def __init__(self, task: Classification, test: MediaInputs, folder: Path):
+    def __init__(self, task: Task, test: MediaInputs, folder: Path):
         assert isinstance(task.processor, ImageProcessor)
         model, train, reader = task.recipe.model, task.recipe.train, task.processor.reader
         height, width, channels = reader.shape
@@ -132,7 +132,7 @@ class Peer(PeerTraining):
         super().__init__(
             peer,
             train.batch_size,
-            Pictures(task, task.split("train")),
+            Pictures(task, task.objective.split("train")),
             self.collate,
             folder,
             per_device_eval_batch_size=ROWS,
@@ -164,7 +164,7 @@ class Peer(PeerTraining):
 class Pictures(Dataset[tuple[np.ndarray, int]]):
     """Pictures, uint8 [C, H, W], and their classes, in memory."""
 
-    def __init__(self, task: Classification, inputs: MediaInputs):
+    def __init__(self, task: Task, inputs: MediaInputs):
         self.pixels = np.ascontiguousarray(inputs.array.transpose(0, 3, 1, 2))
         self.labels = labels_of(task, inputs).tolist()
 
@@ -178,9 +178,7 @@ class Pictures(Dataset[tuple[np.ndarray, int]]):
 def compare(recipe: Recipe, folder: Path, steps: int, rounds: int, asked: int) -> dict[str, object]:
     """Pictures per second of all sides, in turn."""
     modern, plain = task_in(recipe, folder / "ours"), task_in(as_vit(recipe), folder / "vit")
-    assert isinstance(modern, Classification)
-    assert isinstance(plain, Classification)
-    test = some(plain.split("test"), asked)
+    test = some(plain.objective.split("test"), asked)
     sides: dict[str, Ours | Peer] = {
         "peer": Peer(plain, test, folder),
         "ours": Ours(modern, test),
@@ -190,20 +188,20 @@ def compare(recipe: Recipe, folder: Path, steps: int, rounds: int, asked: int) -
     assert parameters["ours_vit"] == parameters["peer"], parameters
     (described,) = plain.processor.description()
     say(
-        f"{len(plain.training.records):,} {described}, {plain.sequences} a batch, {steps} steps "
-        f"a round, {len(test.records):,} to predict"
+        f"{len(plain.objective.training.records):,} {described}, {plain.feed.sequences} a batch, "
+        f"{steps} steps a round, {len(test.records):,} to predict"
     )
     say(", ".join(f"{name} has {count:,} parameters" for name, count in parameters.items()))
     return trained_and_predicted(sides, steps, rounds, RATIOS) | {
-        "patches": plain.length,
-        "pictures_a_batch": plain.sequences,
+        "patches": plain.feed.length,
+        "pictures_a_batch": plain.feed.sequences,
         "pictures_predicted": len(test.records),
     }
 
 
-def labels_of(task: Classification, inputs: MediaInputs) -> np.ndarray:
+def labels_of(task: Task, inputs: MediaInputs) -> np.ndarray:
     """The number of each class."""
-    return np.array([task.classes.numbers(record.labels)[0] for record in inputs.records])
+    return np.array([task.objective.classes.numbers(record.labels)[0] for record in inputs.records])
 
 
 def some(inputs: MediaInputs, most: int) -> MediaInputs:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from glassformer.models.config import ModelConfig
+from glassformer.processors.config import ModelFacts
 from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.pairs import PairsProcessor
-from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.processors.tokens.text_reader import TextReader
@@ -151,7 +151,7 @@ def embed(
 def reader_of(config: ModelConfig, tokenizer: Tokenizer, prefix: str = "") -> TextReader:
     """How the usual processor of a model reads a text for its vector; `prefix`: before a source."""
     facts = ModelFacts.of(config)
-    if facts.encoder_decoder:
+    if config.is_encoder_decoder:
         return PairsProcessor(PairTokenizer(tokenizer, tokenizer, prefix), facts).reader
     usual = {"lm": DocumentsProcessor, "masked_lm": DocumentsProcessor, "tag": WordsProcessor}
     return usual.get(config.head, TextProcessor)(tokenizer, facts).reader

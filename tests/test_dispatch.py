@@ -112,13 +112,13 @@ def proxies(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def test_each_form_is_found():
     source = """
-from glassformer.tasks.classification import Classification
+from glassformer.tasks.objectives.classes import InputClasses
 recipe.task == "fill-mask"
 config.head in ("lm", "tag")
 run.processor.name != "image"
 match given.input:
     case "text": pass
-isinstance(task, Classification)
+isinstance(objective, InputClasses)
 config.elements == "patches"
 task.processor.elements == "patches"
 """

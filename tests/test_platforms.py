@@ -108,7 +108,7 @@ def test_a_worker_that_is_started_makes_the_same_batches(tmp_path, maker):
     """macOS and Windows start workers, and send them what they need; Linux forks them."""
     run = tmp_path / "run"
     run.mkdir()
-    steps = _Steps(prepare(maker(tmp_path), run, False, 1, lambda text: None).open().batches)
+    steps = _Steps(prepare(maker(tmp_path), run, False, 1, lambda text: None).open().feed.batches)
     sent = ForkingPickler.loads(ForkingPickler.dumps(steps))
     for one, other in zip(steps[3], sent[3], strict=True):
         assert one.elements.equal(other.elements)

@@ -212,8 +212,8 @@ def test_evaluate_equals_the_score_of_every_window(run):
     scores = run.evaluate()
     assert scores["tokens"] == len(ids) - 1
     assert scores["loss"] == pytest.approx(total / (len(ids) - 1), rel=1e-5)
-    task = type(run.task)(run.recipe, run.processor, run.folder, kept)
-    three = task.evaluate(run.model, "validation", Evaluation(rows=3))["loss"]
+    task = type(run.task)(run.task.kind, run.recipe, run.processor, run.folder, kept)
+    three = task.objective.evaluate(run.model, "validation", Evaluation(rows=3))["loss"]
     assert three == pytest.approx(scores["loss"], rel=1e-6)
 
 
@@ -497,7 +497,9 @@ def test_windows_are_those_of_training(tmp_path):
 def test_other_text_is_read_in_the_form_of_the_runs_own(run, tmp_path):
     data = run.recipe.data.model_copy(update={"format": "slash"})
     recipe = dataclasses.replace(run.recipe, data=data)
-    changed = dataclasses.replace(run, task=type(run.task)(recipe, run.processor, run.folder))
+    changed = dataclasses.replace(
+        run, task=type(run.task)(run.task.kind, recipe, run.processor, run.folder)
+    )
     words, plain = tmp_path / "words.txt", tmp_path / "plain.txt"
     words.write_text("the/DET old/ADJ man/NOUN\nthe/DET boats/NOUN\n" * 20, encoding="utf-8")
     plain.write_text(" the old man\n the boats\n" * 20, encoding="utf-8")

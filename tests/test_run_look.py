@@ -150,7 +150,7 @@ def test_what_is_too_long_is_refused_before_anything_is_named(
         f"processors.{name}"
         for name in ("documents", "tokens.elements", "pairs", "parts", "text", "tokenized")
     ]
-    for room in (*rooms, "tasks.text_to_image"):
+    for room in (*rooms, "tasks.objectives.pixels"):
         for name in {"token_words", "token_elements"} & vars(
             import_module(f"glassformer.{room}")
         ).keys():
@@ -211,7 +211,7 @@ def test_a_source_and_a_target(tmp_path):
     pair = PairTokenizer(text, text, "to: ")
     run = run_of(tmp_path, text, architecture="encoder_decoder")
     processor = PairsProcessor(pair, run.processor.facts)
-    run = replace(run, task=type(run.task)(run.task.recipe, processor, tmp_path))
+    run = replace(run, task=type(run.task)(run.task.kind, run.task.recipe, processor, tmp_path))
     look = run.look(("the cat", "a dog ran"))
     assert "".join(labels(look)[1:]) == "a dog ran"
     assert (look.elements[0].id, look.source_elements[-1].id) == (pair.bos, pair.eos)

@@ -11,7 +11,7 @@ from glassformer.core.errors import DataError
 from glassformer.data.formats.delimited import NAMES, looks_like_header
 from glassformer.data.records.labelled import labelled
 from glassformer.data.records.pairs import pairs
-from glassformer.tasks.classification import check_counts
+from glassformer.tasks.objectives.labels import check_counts
 from small_runs import data_config
 
 HEADERS = [

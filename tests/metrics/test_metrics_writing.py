@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
 from glassformer.metrics.writing import exact_match, translation_scores
-from glassformer.tasks.evaluate import score_outputs
+from glassformer.tasks.evaluate import matches, translations
 
 WORDS = ["der", "die", "Hund", "Katze", "schläft", ",", ".", "A", "3.5", "rot-blau", "don't"]
 words = st.lists(st.sampled_from(WORDS), max_size=8)
@@ -57,21 +57,21 @@ def without_sacrebleu(monkeypatch):
 
 
 def test_without_sacrebleu_there_is_exact_match_alone(without_sacrebleu):
-    assert score_outputs(["a", "b"], ["a", "c"]) == {"exact_match": 0.5}
-    assert score_outputs(["a", "b"], ["a", "c"], best="exact_match") == {"exact_match": 0.5}
+    assert matches(["a", "b"], ["a", "c"]) == {"exact_match": 0.5}
+    assert translations(["a", "b"], ["a", "c"], best="exact_match") == {}
     for best in ("bleu", "chrf"):
         with pytest.raises(
             ConfigError, match=r"need sacreBLEU; run pip install 'glassformer\[eval\]'"
         ):
-            score_outputs(["a"], ["a"], best=best)
+            translations(["a"], ["a"], best=best)
 
 
 def test_groups_have_a_row_each(without_sacrebleu):
     outputs, references = list("abcde"), list("abxdy")
-    scores = score_outputs(outputs, references, ["fr", "de", "fr", None, "de"])
+    scores = matches(outputs, references, ["fr", "de", "fr", None, "de"])
     assert scores["exact_match"] == 0.6
     assert scores["table"] == [
         {"group": "de", "n": 2, "exact_match": 0.5},
         {"group": "fr", "n": 2, "exact_match": 0.5},
     ]
-    assert "table" not in score_outputs(outputs, references, [None] * 5)
+    assert "table" not in matches(outputs, references, [None] * 5)

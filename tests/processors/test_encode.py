@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
 from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.processors.config import ModelFacts
 from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.media.image import ImageProcessor
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts import PartsProcessor
-from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.tokenizers.definition import byte_definition
@@ -23,7 +23,7 @@ from glassformer.tokenizers.text import Tokenizer
 
 BYTES = Tokenizer(byte_definition())
 FACTS = ModelFacts(64, 64, token_types=True)
-TAGGER = ModelFacts(64, 64, per_word=True)
+TAGGER = ModelFacts(64, 64, word_at="last")
 WORD = st.text("abé", min_size=1, max_size=4)
 TEXT = st.lists(WORD, min_size=1, max_size=4).map(" ".join)
 PICTURE = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
@@ -102,9 +102,8 @@ def test_a_part_alone_is_one_input():
 
 
 def test_ids_are_of_one_sequence():
-    facts = ModelFacts(64, 64, encoder_decoder=True, answers=True)
     with pytest.raises(ConfigError, match="an encoder-decoder reads a source and writes another"):
-        PartsProcessor(BYTES, facts, {}).encode([5, 6])
+        PartsProcessor(BYTES, FACTS, {}).prompt([5, 6], crossed=True)
 
 
 @every_kind

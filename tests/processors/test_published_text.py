@@ -14,9 +14,9 @@ import glassformer as gf
 import tiny
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.models import Transformer
+from glassformer.processors.config import ModelFacts
 from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.pairs import PairsProcessor
-from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.processors.tokens.sequence_builder import SequenceBuilder
@@ -110,7 +110,7 @@ def test_a_tag_stands_at_the_piece_where_transformers_puts_it(family, words, fol
     expected = oracle(words, is_split_into_words=True)
     owners = expected.word_ids()
     for piece in ("first", "last"):
-        (window,) = SequenceBuilder(tokenizers[family], 256, tag_piece=piece).windows(words)
+        (window,) = SequenceBuilder(tokenizers[family], 256, word_at=piece).windows(words)
         assert window.example.ids.tolist() == expected["input_ids"]
         places = [
             [place for place, owner in enumerate(owners) if owner == number]
@@ -122,14 +122,14 @@ def test_a_tag_stands_at_the_piece_where_transformers_puts_it(family, words, fol
 
 def test_every_input_of_words_reads_the_tag_where_the_facts_say(tokenizers):
     words = ["the", "zthen", "cat"]
-    facts = ModelFacts(window=64, context=64, per_word=True, tag_piece="first")
+    facts = ModelFacts(window=64, context=64, word_at="first")
     processor = WordsProcessor(tokenizers["bert"], facts)
     (window,) = processor.windows(words)
     sizes = [len(processor.builder.pieces(word)) for word in words]
     assert max(sizes) > 1
     first = [1 + sum(sizes[:i]) for i in range(3)]
     assert window.example.at.tolist() == first
-    parts = SequenceBuilder(tokenizers["bert"], tag_piece="first")
+    parts = SequenceBuilder(tokenizers["bert"], word_at="first")
     parts = parts.example([("text", parts.words(words))])
     assert parts.at.tolist() == first
     assert parts.ids.tolist() == window.example.ids.tolist()
@@ -175,12 +175,11 @@ def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tokenizers):
     assert finish(continuations(model, llama, [""], how))[
         0
     ].ids  # the begin symbol alone is a prompt
-    answers = ModelFacts(window=64, context=64, answers=True)
-    look = DocumentsProcessor(llama, answers).encode("the cat")
+    look = DocumentsProcessor(llama, FACTS).prompt("the cat")
     assert [e.id for e in look.elements] == [1, *llama.encode("the cat").tolist()]
     assert look.elements[0].word is None
     assert {e.word for e in look.elements[1:]} == {0, 1}
-    plain = DocumentsProcessor(gpt2, answers).encode("the cat")
+    plain = DocumentsProcessor(gpt2, FACTS).prompt("the cat")
     assert [e.id for e in plain.elements] == gpt2.encode("the cat").tolist()
     bert = tokenizers["bert"]  # which does not continue a text, and reads it whole
     look = DocumentsProcessor(bert, FACTS).encode("the cat")
@@ -214,7 +213,7 @@ def test_roles_are_files_of_a_run_that_its_manifest_covers(tokenizers, tmp_path)
     kept = tmp_path / "run" / "special_tokens_map.json"
     assert json.loads(kept.read_text())["decoder_start_token"] == "<pad>"
     run = gf.load(tmp_path / "run")
-    assert run.task.pair.bos == tokenizers["t5"].specials["pad"]
+    assert run.task.objective.pair.bos == tokenizers["t5"].specials["pad"]
     shutil.copytree(tmp_path / "run", tmp_path / "changed")
     (tmp_path / "changed" / "special_tokens_map.json").write_text('{"eos_token": "a"}')
     made = pair_recipe(tmp_path, **changes, train={"steps": 4})

@@ -345,7 +345,7 @@ def test_a_picture_is_drawn_as_the_run_draws_it(explorer_of, edits):
     look, colours = {"input": text, "edits": edits}, run.tokenizer.vocab_size
     asked = {"op": "generate", "look": look, "new_tokens": 500, "temperature": 1.0, "seed": 3}
     items = [*explorer.stream(asked)]
-    drawn, palette = run.draw(text, temperature=1.0, seed=3), run.task.palette
+    drawn, palette = run.draw(text, temperature=1.0, seed=3), run.task.objective.palette
     ids = np.array([item["id"] - colours for item in items])
     assert (palette.pixels(ids[None])[0] == drawn).all()
     assert len(items) == palette.config.n_pixels
@@ -375,7 +375,7 @@ def test_the_next_pixel_is_a_colour(explorer_of):
     explorer = explorer_of("depiction")
     text, first_colour = first(explorer), explorer.run.tokenizer.vocab_size
     reply = ask(explorer, "next", look={"input": text})
-    ids, palette = reply.arrays["ids"] - first_colour, explorer.run.task.palette
+    ids, palette = reply.arrays["ids"] - first_colour, explorer.run.task.objective.palette
     n = len(palette.colours)  # fewer than the model has rows for, if the pictures have fewer
     logits = own_look(explorer, text).logits[-1, first_colour : first_colour + n]
     assert reply.header["outcomes"] == n

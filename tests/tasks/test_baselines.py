@@ -110,7 +110,7 @@ def test_tags_of_spans_are_scored_by_spans():
 
 
 def baselines_of(task, split: str = "validation", of: Evaluation = EVERYTHING) -> dict:
-    return task.baselines(split, of, lambda: task.split("train").records)
+    return task.objective.baselines(split, of, lambda: task.objective.split("train").records)
 
 
 def test_the_records_are_those_that_the_model_is_scored_on(tmp_path):
@@ -118,10 +118,10 @@ def test_the_records_are_those_that_the_model_is_scored_on(tmp_path):
     data = {"train.path": json_file(tmp_path, "t.jsonl", texts), "validation.fraction": 0.5}
     train = {"evaluate.batches": 1, "batch_size": 4, "micro_batches": 1}
     task = prepared(class_recipe(tmp_path, data=data, train=train), tmp_path / "run")
-    asked = task.scored("validation", task.validation())
-    assert len(asked) == 4 < len(task.split("validation").records)
+    asked = task.objective.scored("validation", task.objective.validation())
+    assert len(asked) == 4 < len(task.objective.split("validation").records)
     share = sum(one.labels == ("x",) for one in asked) / 4
-    found = task.training_baselines()
+    found = task.objective.training_baselines()
     assert found["scores"]["majority_class"]["accuracy"] == share
     assert found["metric"] == "accuracy"
     assert baselines_of(task) != found
@@ -153,7 +153,7 @@ def test_of_parts_the_texts_are_read_and_never_the_target(tmp_path):
         "processor.tokenizer": {"kind": "word"},
     }
     task = prepared(merged(tmp_path, own, {}), tmp_path / "run")
-    (first, *_) = task.split("train").records
+    (first, *_) = task.objective.split("train").records
     assert first.target is not None
     assert first.target not in task.processor.read_texts(first)
     assert first.target in task.processor.texts(first)

@@ -78,8 +78,8 @@ def test_targets_are_the_answers_and_their_ends_in_packed_rows(tmp_path):
             if one["role"] == "assistant"
         )
         found = []
-        for step in range(math.ceil(task.order.batches)):
-            [batch] = task.batches(step)
+        for step in range(math.ceil(task.feed.order.batches)):
+            [batch] = task.feed.batches(step)
             at, targets = batch.at.tolist(), batch.targets.tolist()
             width = batch.elements.shape[1]
             assert batch.elements.flatten()[batch.at].tolist() != targets
@@ -92,8 +92,8 @@ def test_targets_are_the_answers_and_their_ends_in_packed_rows(tmp_path):
             with evaluating(model):
                 logits = model(batch).logits
             place = 0
-            for number in (i for row in task.order.rows(step) for i in row):
-                [example] = task.training.examples([number])
+            for number in (i for row in task.feed.order.rows(step) for i in row):
+                [example] = task.objective.training.examples([number])
                 with evaluating(model):
                     alone = model(task.processor.collate([[example]])).logits
                 n = len(example.at)
@@ -106,11 +106,11 @@ def test_all_tokens_are_targets_if_asked_for(tmp_path):
     path = written(tmp_path / "d.jsonl", [{"messages": TALK}] * 4)
     changes = {"data.loss_on": "all", "data.validation.fraction": 0}
     with temporary_task(recipe(path, **changes)) as task:
-        [example] = task.training.examples([0])
+        [example] = task.objective.training.examples([0])
         whole = task.processor.template.encode(TALK).ids
         assert example.ids.tolist() == whole[:-1].tolist()
         assert example.targets.tolist() == whole[1:].tolist()
-        assert task.measured()[0].endswith("every token of a conversation.")
+        assert task.objective.measured()[0].endswith("every token of a conversation.")
 
 
 def test_what_does_not_fit_is_left_out_and_counted(tmp_path):
@@ -119,9 +119,9 @@ def test_what_does_not_fit_is_left_out_and_counted(tmp_path):
     path = written(tmp_path / "d.jsonl", talks)
     changes = {"model.max_length": 17, "data.validation.fraction": 0}
     with temporary_task(recipe(path, **changes)) as task:
-        said = task.opening()
-        assert len(task.training.owner) == 3
-        [example] = task.training.examples([0])
+        said = task.objective.opening()
+        assert len(task.objective.training.owner) == 3
+        [example] = task.objective.training.examples([0])
         assert len(example.ids) == 17
         assert task.processor.tokenizer.decode(example.targets) == "cold down dry"
     assert "left out: the end of 3 train conversations of more than 17 tokens" in said[-2]
@@ -147,7 +147,7 @@ def test_a_split_without_an_answer_that_fits_has_no_scores(tmp_path):
         temporary_task(recipe(path, **changes)) as task,
         pytest.raises(DataError, match="no test conversation is left of 1 row: none can be read"),
     ):
-        task.split("test")
+        task.objective.split("test")
 
 
 def test_a_run_on_text_learns_to_answer_with_new_symbols(trained, tmp_path):

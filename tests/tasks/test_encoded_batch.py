@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from glassformer.tasks.encoded_batch import EncodedMedia, batch_page, encoded_rows
+from glassformer.run.encoded_batch import EncodedMedia, batch_page, encoded_rows
 from glassformer.training.loop.prepare import temporary_task
 from pages.reading import Page
 from small_runs import recipe
@@ -31,20 +31,20 @@ def test_rows_are_those_of_training(tmp_path, make):
     )
     rows = fed(made, 3, 2)
     task = prepared(made, tmp_path / "x")
-    (batch,) = task.batches(2)
+    (batch,) = task.feed.batches(2)
     assert batch.targets is not None
     assert len(rows) == 3
     for i, row in enumerate(rows):
         assert isinstance(row, EncodedMedia)
         values = json.loads(json.dumps(row.as_json(), allow_nan=False))
         assert values["patches"] == batch.elements[i].tolist()
-        (number,) = task.order.rows(2)[i]
-        assert values["file"] == task.training.records[number].where
+        (number,) = task.feed.order.rows(2)[i]
+        assert values["file"] == task.objective.training.records[number].where
         target = batch.targets[i]
         wanted = (
-            {task.classes.names[int(target)]: 1.0}
+            {task.objective.classes.names[int(target)]: 1.0}
             if target.ndim == 0
-            else dict(zip(task.classes.names, target.tolist(), strict=True))
+            else dict(zip(task.objective.classes.names, target.tolist(), strict=True))
         )
         assert values["classes"] == {name: share for name, share in wanted.items() if share > 0}
         text = row.as_text(i, 24, colour=False).splitlines()

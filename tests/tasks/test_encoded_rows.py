@@ -12,8 +12,8 @@ from glassformer.data.collate import packed, windows
 from glassformer.data.example import Example
 from glassformer.data.tokens import training_order
 from glassformer.models import Transformer
-from glassformer.tasks.encoded_batch import encoded_rows
-from glassformer.tasks.encoded_rows import EncodedRow, targets_by_slot
+from glassformer.run.encoded_batch import encoded_rows
+from glassformer.run.encoded_rows import EncodedRow, targets_by_slot
 from glassformer.training.loop.prepare import temporary_task
 from small_runs import recipe
 from small_senses import prepared
@@ -29,7 +29,7 @@ def test_rows_are_shifted_by_one_and_are_those_of_training(tmp_path):
     made = recipe(tmp_path)
     rows = fed(made, 3, 5)
     task = prepared(made, tmp_path / "x")
-    text = task.split("train")
+    text = task.objective.split("train")
     batch = windows(text, training_order(text, 16, 4, 0).rows(5), 16)
     assert len(rows) == 3
     for number, row in enumerate(rows):

@@ -18,9 +18,9 @@ from glassformer.layers.losses import cross_entropy
 from glassformer.processors.inputs import Inputs, by_split, split_of
 from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.classes import Classes
-from glassformer.tasks.classification import Classification
-from glassformer.tasks.token_classification import TokenClassification
+from glassformer.tasks.catalogue import KINDS
+from glassformer.tasks.objectives.labels import Classes
+from glassformer.tasks.task import Task
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
 
@@ -45,12 +45,12 @@ class Numbered(Inputs):
         yield self._lengths.tobytes()
 
 
-def some(n: int, least: int = 2, most: int = 20, **train) -> Classification:
+def some(n: int, least: int = 2, most: int = 20, **train) -> Task:
     lengths = np.random.default_rng(0).integers(least, most + 1, n)
     model = {"n_classes": n, "classes": list(map(str, range(n))), "vocab_size": BYTES.vocab_size}
     recipe = Recipe.parse({"task": "text-classification", "model": model, "train": train})
     inputs = {"train": Numbered(lengths)}
-    return Classification(recipe, TextProcessor(BYTES, recipe.facts), Path(), inputs)
+    return Task(KINDS[recipe.task], recipe, TextProcessor(BYTES, recipe.facts), Path(), inputs)
 
 
 def seen(batch) -> list[int]:
@@ -64,11 +64,11 @@ def seen(batch) -> list[int]:
 )
 def test_every_example_is_fed_once_an_epoch(train):
     task = some(90, **train)
-    n = int(task.order.batches)
+    n = int(task.feed.order.batches)
     for epoch in (0, 1):
         steps = range(epoch * n, (epoch + 1) * n)
         assert sorted(
-            i for step in steps for part in task.batches(step) for i in seen(part)
+            i for step in steps for part in task.feed.batches(step) for i in seen(part)
         ) == list(range(90))
 
 
@@ -76,21 +76,21 @@ def test_every_example_is_fed_once_an_epoch(train):
 @pytest.mark.parametrize("most", [4, 60, 300])
 def test_a_batch_has_about_as_many_examples_as_asked(size, most):
     task = some(1500, most=most, batch_size=size)
-    limit = size * np.mean(task.lengths)
+    limit = size * np.mean(task.objective.lengths)
     # a row beyond half of what a batch may have is alone
-    assert 0.49 * size < 1500 / task.order.batches <= size
-    steps = range(0, int(task.order.batches), 29)
-    slots = [task.batches(step)[0].elements.numel() for step in steps]
+    assert 0.49 * size < 1500 / task.feed.order.batches <= size
+    steps = range(0, int(task.feed.order.batches), 29)
+    slots = [task.feed.batches(step)[0].elements.numel() for step in steps]
     assert max(slots) <= max(limit + 1, most)
-    assert task.elements == sum(task.lengths)
+    assert task.feed.elements == sum(task.objective.lengths)
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7])
 def test_parts_hold_what_the_whole_batch_does(parts):
     whole, cut = some(90, batch_tokens=300), some(90, batch_tokens=300, micro_batches=parts)
-    for step in range(int(whole.order.batches)):
-        (one,) = whole.batches(step)
-        pieces = cut.batches(step)
+    for step in range(int(whole.feed.order.batches)):
+        (one,) = whole.feed.batches(step)
+        pieces = cut.feed.batches(step)
         assert [i for piece in pieces for i in seen(piece)] == seen(one)
         assert len(pieces) == min(parts, len(one.elements))
 
@@ -100,7 +100,7 @@ def fingerprint(*rows: tuple[list[str], str], **train) -> str:
     recipe = Recipe.parse({"task": "token-classification", "model": model, "train": train})
     processor = WordsProcessor(BYTES, recipe.facts)
     records = {"train": [Tagged("train", tuple(words), tuple(tags), "") for words, tags in rows]}
-    return TokenClassification.open(recipe, processor, records, Path()).fingerprint
+    return KINDS[recipe.task].open(recipe, processor, records, Path()).feed.fingerprint
 
 
 def test_the_fingerprint_is_of_ids_places_and_targets():
@@ -120,7 +120,7 @@ def test_the_fingerprint_is_of_ids_places_and_targets():
 
 def test_what_is_said_of_them():
     said = "10 training texts, 50 tokens, 5 batches an epoch, 20 steps = 4.0 epochs"
-    assert said in some(10, 5, 5, batch_tokens=10, steps=20).opening()
+    assert said in some(10, 5, 5, batch_tokens=10, steps=20).objective.opening()
 
 
 def test_splits():

@@ -13,15 +13,15 @@ from glassformer.data.collate import windows
 from glassformer.data.tokens import training_order
 from glassformer.layers.losses import cross_entropy
 from glassformer.models import Transformer
-from glassformer.tasks.fill_mask import FillMask, masked_batches, masking_of
+from glassformer.tasks.objectives.masked import masked_batches, masking_of
+from glassformer.tasks.task import Task
 from small_runs import go, text_file
 from small_senses import prepared
 from small_tasks import LEARNING, masked_recipe
 
 
-def task_of(tmp_path: Path, name: str = "task", **changes) -> FillMask:
+def task_of(tmp_path: Path, name: str = "task", **changes) -> Task:
     task = prepared(masked_recipe(tmp_path, **changes), tmp_path / name)
-    assert isinstance(task, FillMask)
     return task
 
 
@@ -54,15 +54,15 @@ def test_a_step_is_the_text_of_language_modelling_with_masks(tmp_path):
     mask = task.processor.tokenizer.specials["mask"]
     places = []
     for step in (0, 1, 5):
-        (batch,) = task.batches(step)
-        text = task.split("train")
+        (batch,) = task.feed.batches(step)
+        text = task.objective.split("train")
         plain = windows(text, training_order(text, 16, 4, 0).rows(step), 16)
         assert batch.at is not None
         restored = batch.elements.clone()
         restored.view(-1)[batch.at] = batch.targets
         assert torch.equal(restored, plain.elements)
         assert (batch.elements == mask).sum() > 0
-        assert torch.equal(task.batches(step)[0].elements, batch.elements)
+        assert torch.equal(task.feed.batches(step)[0].elements, batch.elements)
         places.append(batch.at.tolist())
     assert places[0] != places[1] != places[2]
 
@@ -79,24 +79,24 @@ def test_parts_of_a_step_are_the_whole_step(tmp_path, parts, documents):
 
     def gradient(task) -> torch.Tensor:
         model.zero_grad()
-        batches = task.batches(3)
+        batches = task.feed.batches(3)
         for batch in batches:
-            task.loss(model(batch).logits, batch.targets).total.backward()
+            task.objective.loss(model(batch).logits, batch.targets).total.backward()
         assert sum(batch.n_targets for batch in batches) == sum(len(batch.at) for batch in batches)
         return torch.cat([p.grad.flatten() for p in model.parameters()])
 
-    assert len(cut.batches(3)) == parts
+    assert len(cut.feed.batches(3)) == parts
     torch.testing.assert_close(gradient(cut), gradient(whole), rtol=1e-10, atol=1e-12)
-    assert [int(i) for batch in cut.batches(3) for i in batch.targets] == whole.batches(3)[
-        0
-    ].targets.tolist()
+    assert [int(i) for batch in cut.feed.batches(3) for i in batch.targets] == whole.feed.batches(
+        3
+    )[0].targets.tolist()
 
 
 def test_a_part_without_masks_gives_nothing(tmp_path):
     task = task_of(tmp_path, train={"batch_size": 8, "micro_batches": 8, "mask_fraction": 0.02})
     model = Transformer(task.recipe.model, seed=0)
-    empty = next(b for step in range(12) for b in task.batches(step) if not b.n_targets)
-    loss = task.loss(model(empty).logits, empty.targets).total
+    empty = next(b for step in range(12) for b in task.feed.batches(step) if not b.n_targets)
+    loss = task.objective.loss(model(empty).logits, empty.targets).total
     loss.backward()
     assert loss.item() == 0
     assert all(p.grad is None or not p.grad.any() for p in model.parameters())
@@ -104,19 +104,19 @@ def test_a_part_without_masks_gives_nothing(tmp_path):
 
 def test_every_evaluation_asks_the_same_and_nothing_of_what_fills_the_last_window(tmp_path):
     task = task_of(tmp_path)
-    split = task.split("validation")
+    split = task.objective.split("validation")
     n = len(split.tokens)
     assert (n - 1) % 16, "the last window is not full"
     first = [
         (b.elements.tolist(), b.at.tolist(), b.targets.tolist())
-        for b in masked_batches(split, task.masking, 16)
+        for b in masked_batches(split, task.objective.masking, 16)
     ]
     again = [
         (b.elements.tolist(), b.at.tolist(), b.targets.tolist())
-        for b in masked_batches(split, task.masking, 16)
+        for b in masked_batches(split, task.objective.masking, 16)
     ]
     assert first == again
-    (batch,) = masked_batches(split, task.masking, 16)
+    (batch,) = masked_batches(split, task.objective.masking, 16)
     assert batch.at is not None
     assert batch.at.max() < n
     assert batch.targets.tolist() == split.tokens[batch.at.numpy()].tolist()
@@ -165,9 +165,9 @@ def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
         processor={"tokenizer": {"kind": "bpe", "vocab_size": 263}},
         train={"whole_words": True},
     )
-    (batch,) = task.batches(0)
+    (batch,) = task.feed.batches(0)
     assert batch.at is not None
-    text = task.split("train")
+    text = task.objective.split("train")
     plain = windows(text, training_order(text, 16, 4, 0).rows(0), 16).elements.tolist()
     pieces = [[task.processor.tokenizer.piece(i) for i in row] for row in plain]
     chosen = set(batch.at.tolist())
@@ -181,7 +181,7 @@ def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
     word = task_of(
         tmp_path, "word", processor={"tokenizer": {"kind": "word"}}, train={"whole_words": True}
     )
-    assert word.masking.begins is None, "every token is a word"
+    assert word.objective.masking.begins is None, "every token is a word"
     (tmp_path / "glued.txt").write_text("abcabc" * 200)
     with pytest.raises(
         ConfigError, match=r"train\.whole_words needs a tokenizer whose pieces show by a space"
@@ -198,9 +198,11 @@ def test_special_symbols_are_neither_asked_for_nor_put_in(tmp_path):
     task = task_of(
         tmp_path, processor={"tokenizer": {"kind": "character", "specials": ["<|user|>"]}}
     )
-    assert not set(task.masking.ordinary.tolist()) & set(task.processor.tokenizer.specials.values())
+    assert not set(task.objective.masking.ordinary.tolist()) & set(
+        task.processor.tokenizer.specials.values()
+    )
     assert len(task.processor.tokenizer.specials) == 6
-    assert len(task.masking.ordinary) == task.processor.tokenizer.vocab_size - 6
+    assert len(task.objective.masking.ordinary) == task.processor.tokenizer.vocab_size - 6
 
 
 def test_a_tokenizer_without_a_mask_is_refused(tmp_path):
@@ -234,13 +236,13 @@ def test_only_an_encoder_reads_both_sides(tmp_path, architecture):
 def test_the_sample_shows_what_is_read_in_hidden_places(tmp_path):
     task = task_of(tmp_path, train={"sample.tokens": 5})
     model = Transformer(task.recipe.model, seed=1)
-    sample = task.sample(model)
+    sample = task.objective.sample(model)
     assert sample is not None
     assert "[" in sample.text
-    assert task.sample(model) == sample
-    shown = task.processor.tokenizer.decode(task.split("validation").tokens[:16])
+    assert task.objective.sample(model) == sample
+    shown = task.processor.tokenizer.decode(task.objective.split("validation").tokens[:16])
     assert sample.text[: sample.text.index("[")] == shown[: sample.text.index("[")]
-    assert task_of(tmp_path, "none", train={"sample.tokens": 0}).sample(model) is None
+    assert task_of(tmp_path, "none", train={"sample.tokens": 0}).objective.sample(model) is None
 
 
 def test_the_card_says_what_it_is_for(tmp_path):

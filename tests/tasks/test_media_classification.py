@@ -23,7 +23,7 @@ from glassformer.models import Transformer
 from glassformer.processors.media.image import ImageProcessor
 from glassformer.processors.media.processor import request_of
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.classification import Classification
+from glassformer.tasks.task import Task
 from glassformer.training.folder.history import read_metrics
 from small_runs import go, hashes, laid, losses
 from small_senses import (
@@ -138,7 +138,7 @@ def test_micro_batches_change_nothing_but_rounding(tmp_path):
     go(whole, tmp_path / "1")
     go(parts, tmp_path / "3")
     task = prepared(parts, tmp_path / "task")
-    assert [len(batch.elements) for batch in task.batches(0)] == [2, 2, 2]
+    assert [len(batch.elements) for batch in task.feed.batches(0)] == [2, 2, 2]
     one, three = (
         [line["train_loss"] for line in read_metrics(tmp_path / name) if "train_loss" in line]
         for name in "13"
@@ -146,12 +146,12 @@ def test_micro_batches_change_nothing_but_rounding(tmp_path):
     assert one == pytest.approx(three, rel=1e-4)
 
 
-def epoch(task: Classification, rows: int) -> Counter[tuple[bytes, int]]:
+def epoch(task: Task, rows: int) -> Counter[tuple[bytes, int]]:
     """Everything that is fed in the first steps that make an epoch of `rows`."""
     found: Counter[tuple[bytes, int]] = Counter()
     step = 0
     while sum(found.values()) < rows:
-        for batch in task.batches(step):
+        for batch in task.feed.batches(step):
             assert batch.targets is not None
             found.update(
                 (row.numpy().tobytes(), int(target))
@@ -169,17 +169,17 @@ def test_everything_is_fed_once_an_epoch_with_its_class(tmp_path, kind):
     found = epoch(task, 24)
     assert set(found.values()) == {1}
     expected = {
-        (row.numpy().tobytes(), task.classes.names.index(labels[0]))
+        (row.numpy().tobytes(), task.objective.classes.names.index(labels[0]))
         for row, labels in zip(
-            task.training.patches(range(24)),
-            [record.labels for record in task.training.records],
+            task.objective.training.patches(range(24)),
+            [record.labels for record in task.objective.training.records],
             strict=True,
         )
     }
     assert set(found) == expected
     assert len(expected) == 24
-    assert [task.order.rows(step) for step in range(4)] != [
-        task.order.rows(step) for step in range(4, 8)
+    assert [task.feed.order.rows(step) for step in range(4)] != [
+        task.feed.order.rows(step) for step in range(4, 8)
     ]
 
 
@@ -195,10 +195,10 @@ def test_what_is_fed_is_the_picture_itself(tmp_path):
     )
     every = np.stack(list(pixels.values())).astype(np.float64) / 255
     mean, std = every.mean((0, 1, 2)), every.std((0, 1, 2))
-    (batch,) = task.batches(0)
+    (batch,) = task.feed.batches(0)
     assert batch.elements.shape == (4, 4, 18)
-    for row, (number,) in zip(batch.elements, task.order.rows(0), strict=True):
-        name = Path(task.training.records[number].where).stem
+    for row, (number,) in zip(batch.elements, task.feed.order.rows(0), strict=True):
+        name = Path(task.objective.training.records[number].where).stem
         for t in range(4):
             top, left = 2 * (t // 2), 3 * (t % 2)
             patch = (pixels[name][top : top + 2, left : left + 3] / 255 - mean) / std
@@ -209,14 +209,14 @@ def test_mixed_targets_are_shares(tmp_path):
     task = prepared(
         picture_recipe(tmp_path, augment={"image": MIXED}, train={"batch_size": 8}), tmp_path / "x"
     )
-    (batch,) = task.batches(0)
+    (batch,) = task.feed.batches(0)
     assert batch.targets is not None
     assert batch.targets.dtype == torch.float32
     np.testing.assert_allclose(batch.targets.sum(1).numpy(), 1, rtol=1e-6)
     assert ((batch.targets > 0.01) & (batch.targets < 0.99)).any(), "something is mixed"
-    again = task.batches(0)[0]
+    again = task.feed.batches(0)[0]
     assert torch.equal(batch.elements, again.elements)
-    assert not torch.equal(batch.elements, task.batches(3)[0].elements)
+    assert not torch.equal(batch.elements, task.feed.batches(3)[0].elements)
 
 
 def listed(folder: Path, rows: list[tuple[str, Any]]) -> str:
@@ -267,9 +267,9 @@ def test_class_weights_are_of_what_is_trained_on(tmp_path):
     task = prepared(
         picture_recipe(tmp_path, data=data, train={"class_weights": "balanced"}), tmp_path / "x"
     )
-    loss = task.loss(torch.zeros(8, 2), torch.tensor([0] * 6 + [1] * 2))
+    loss = task.objective.loss(torch.zeros(8, 2), torch.tensor([0] * 6 + [1] * 2))
     assert float(loss.total) / loss.count == pytest.approx(math.log(2), rel=1e-6), "1 on average"
-    one = task.loss(torch.zeros(1, 2), torch.tensor([1]))
+    one = task.objective.loss(torch.zeros(1, 2), torch.tensor([1]))
     assert float(one.total) == pytest.approx(8 / 2 / 2 * math.log(2), rel=1e-6)
     with pytest.raises(
         ConfigError, match="class_weights has 'rihgt', which is no class; did you mean"
@@ -297,10 +297,10 @@ def test_a_file_that_cannot_be_read_stops_the_run_and_is_named(tmp_path):
 
 def test_the_pace_is_that_of_pictures(tmp_path):
     task = prepared(picture_recipe(tmp_path), tmp_path / "run")
-    assert task.length == 4
-    assert task.pace(10_000) == "2,500 images/s, 10,000 patches/s"
-    (batch,) = task.batches(0)
-    assert batch.n_elements == 4 * task.sequences, "what a step counts are patches"
+    assert task.feed.length == 4
+    assert task.objective.pace(10_000) == "2,500 images/s, 10,000 patches/s"
+    (batch,) = task.feed.batches(0)
+    assert batch.n_elements == 4 * task.feed.sequences, "what a step counts are patches"
 
 
 def test_other_pictures_in_the_same_place_are_refused(tmp_path):
@@ -318,14 +318,14 @@ def test_or_is_left_out_and_counted(tmp_path):
     data = {"train.path": damaged(tmp_path, 8), "validation.fraction": 0.0, "bad_files": "skip"}
     made = picture_recipe(tmp_path, data=data, train={"batch_size": 7, "class_weights": "balanced"})
     task = prepared(made, tmp_path / "x")
-    assert len(task.training.records) == 7
+    assert len(task.objective.training.records) == 7
     assert len(epoch(task, 7)) == 7
-    labels = [record.labels[0] for record in task.training.records]
-    targets = torch.tensor([task.classes.names.index(label) for label in labels])
+    labels = [record.labels[0] for record in task.objective.training.records]
+    targets = torch.tensor([task.objective.classes.names.index(label) for label in labels])
     assert sorted(targets.tolist()) == [0] * 3 + [1] * 4
-    loss = task.loss(torch.zeros(7, 2), targets)
+    loss = task.objective.loss(torch.zeros(7, 2), targets)
     assert float(loss.total) / loss.count == pytest.approx(math.log(2), rel=1e-6)
-    one = task.loss(torch.zeros(1, 2), torch.tensor([0]))
+    one = task.objective.loss(torch.zeros(1, 2), torch.tensor([0]))
     assert float(one.total) == pytest.approx(7 / 2 / 3 * math.log(2), rel=1e-6)
     _, said = go(made, tmp_path / "y")
     assert "left out: 1 file of train that cannot be read, the first: " in said
@@ -389,7 +389,7 @@ def test_the_first_picture_may_be_the_bad_one(tmp_path):
     data = {"train.path": path, "bad_files": "skip", "validation.fraction": 0.0}
     task = prepared(picture_recipe(tmp_path, data=data), tmp_path / "x")
     assert task.processor.reader.shape == (8, 8, 1)
-    assert len(task.training.records) == 23
+    assert len(task.objective.training.records) == 23
 
 
 def test_bad_validation_files_are_counted_in_the_scores(tmp_path):
@@ -417,7 +417,7 @@ def test_colour_among_grey_is_refused_unless_asked(tmp_path):
         )
         task = prepared(made, tmp_path / f"{channels}")
         assert task.processor.reader.shape == (8, 8, channels)
-        assert len(task.training.records) == 25
+        assert len(task.objective.training.records) == 25
 
 
 def test_classes_that_training_never_saw_are_named_and_wrong(tmp_path):
@@ -449,20 +449,20 @@ def test_scores_are_those_of_each_picture_alone(tmp_path, multi):
     model = Transformer(task.recipe.model, seed=2).eval()
     with torch.no_grad():
         model.head.proj.weight.mul_(30)  # so that predictions differ
-    kept = task.split("validation")
+    kept = task.objective.split("validation")
     nats = right = 0.0
     for i, record in enumerate(kept.records):
         with torch.no_grad():
             logits = model(Batch(kept.patches([i]))).logits[0]
         gold = torch.zeros(2)
-        gold[task.classes.numbers(record.labels)] = 1
+        gold[task.objective.classes.numbers(record.labels)] = 1
         if multi:
             nats += float(torch.nn.functional.binary_cross_entropy_with_logits(logits, gold))
             right += float(((logits >= 0) == gold.bool()).all())
         else:
             nats -= float(logits.log_softmax(-1) @ gold)
             right += float(logits.argmax() == gold.argmax())
-    scores = task.scores(model, torch.float32)
+    scores = task.objective.scores(model, torch.float32)
     assert scores is not None
     assert scores["examples"] == len(kept.records) == 6
     assert scores["loss"] == pytest.approx(nats / 6, rel=1e-5)
@@ -658,7 +658,7 @@ def test_mixed_pictures_may_have_several_classes(tmp_path):
     result, _ = go(made, tmp_path / "x")
     assert math.isfinite(result.scores["loss"])
     task = prepared(made, tmp_path / "y")
-    (batch,) = task.batches(0)
+    (batch,) = task.feed.batches(0)
     assert batch.targets is not None
     assert batch.targets.shape == (4, 2)
 
@@ -668,7 +668,9 @@ def test_long_recordings_are_cut_and_it_is_said(tmp_path):
     data = {"train.path": path, "validation.fraction": 0.0}
     said = "8 recordings longer than a clip: what is beyond it is not heard"
     for _ in range(2):  # decoded, and then kept: of a run that stopped before its first checkpoint
-        assert said in prepared(sound_recipe(tmp_path, data=data), tmp_path / "x").opening()
+        assert (
+            said in prepared(sound_recipe(tmp_path, data=data), tmp_path / "x").objective.opening()
+        )
         (tmp_path / "x" / LOCK).touch()
 
 

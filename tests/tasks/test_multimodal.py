@@ -18,7 +18,8 @@ from glassformer.data.records.parts import Mixed
 from glassformer.media.image import ImageReader
 from glassformer.processors.parts_inputs import common_order
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.parts_to_text import PartsToText
+from glassformer.tasks.catalogue import KINDS
+from glassformer.tasks.task import Task
 from small_parts import ASKED, SKIES, rows_file, sky
 from small_parts import parts_recipe as recipe
 from small_runs import go, hashes, laid, nested
@@ -116,7 +117,7 @@ def test_pictures_and_sounds_and_text_stand_in_one_sequence(tmp_path):
 
 
 def fed(task, steps):
-    return [batch for step in steps for batch in task.batches(step)]
+    return [batch for step in steps for batch in task.feed.batches(step)]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -125,9 +126,9 @@ def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form,
         recipe(tmp_path, model=FORMS[form], augment={"image": {"crop": 1, "colour": 0.3}}),
         tmp_path / "run",
     )
-    steps = task.order.batches
+    steps = task.feed.order.batches
     batches = fed(task, range(steps))
-    pictures = {row.parts[0] for row in task.training.records}
+    pictures = {row.parts[0] for row in task.objective.training.records}
     assert len(pictures) < 30
     assert sum(len(batch.elements) for batch in batches) == (
         len(pictures) if form == "decoder" else 30
@@ -136,10 +137,10 @@ def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form,
         read = sum(batch.n_elements for batch in batches)
         slots = sum(batch.elements.numel() for batch in batches)
         assert 0.7 < read / slots < 1
-    rows = chain.from_iterable(task.order.rows(step) for step in range(steps))
+    rows = chain.from_iterable(task.feed.order.rows(step) for step in range(steps))
     assert Counter(chain.from_iterable(rows)) == Counter(range(30))
     for step in reversed(range(2 * steps)):
-        for one, again in zip(task.batches(step), fed(task, [step]), strict=True):
+        for one, again in zip(task.feed.batches(step), fed(task, [step]), strict=True):
             assert_close(one.elements, again.elements)
             parts = (one.source or one).parts, (again.source or again).parts
             assert_close(parts[0][0].values, parts[1][0].values)
@@ -156,28 +157,32 @@ def test_a_picture_is_decoded_once_and_augmented_at_every_step_anew(tmp_path, mo
     monkeypatch.setattr(ImageReader, "fit", fit)
     plain = prepared(recipe(tmp_path), tmp_path / "plain")
     for step in range(4):
-        plain.batches(step)
+        plain.feed.batches(step)
     assert set(seen.values()) == {1}
     assert len(seen) == 20
     changed = prepared(recipe(tmp_path, augment={"image": {"colour": 0.5}}), tmp_path / "changed")
     for step in range(2):
-        same, other = plain.batches(step)[0], changed.batches(step)[0]
+        same, other = plain.feed.batches(step)[0], changed.feed.batches(step)[0]
         assert_close(same.elements, other.elements)
         assert not torch.allclose(same.parts[0].values, other.parts[0].values)
     rows = range(4)
     for one, again in zip(
-        changed.training.examples(rows), plain.training.examples(rows), strict=True
+        changed.objective.training.examples(rows),
+        plain.objective.training.examples(rows),
+        strict=True,
     ):
         assert_close(one.patches[0].values, again.patches[0].values)  # scores see them as they are
-    first, later = (changed.training.examples(rows, step)[0].patches[0].values for step in (0, 1))
+    first, later = (
+        changed.objective.training.examples(rows, step)[0].patches[0].values for step in (0, 1)
+    )
     assert not np.allclose(first, later)
 
 
 def test_other_pictures_under_the_same_names_are_decoded_anew(tmp_path):
     task = prepared(recipe(tmp_path), tmp_path / "run")
-    assert task.stored() is not None
+    assert task.objective.stored() is not None
     write_picture(tmp_path / "pictures" / "01.png", np.zeros((8, 8, 1), np.uint8))
-    assert task.stored() is None
+    assert task.objective.stored() is None
 
 
 @pytest.mark.parametrize(
@@ -193,12 +198,12 @@ def test_other_pictures_under_the_same_names_are_decoded_anew(tmp_path):
 )
 def test_other_rows_that_do_not_fit_are_named(form, changes, sentence, tmp_path):
     task = prepared(recipe(tmp_path, model=FORMS[form]), tmp_path / "run")
-    records = {"validation": [replace(task.training.records[0], **changes)]}
+    records = {"validation": [replace(task.objective.training.records[0], **changes)]}
 
     def opened() -> list:
-        task.processor.check(records)
+        task.objective.check(records)
         inputs = task.processor.open(records, tmp_path / "other", ["validation"])
-        return task.targets_of(inputs["validation"], [0])
+        return task.objective.targets_of(inputs["validation"], [0])
 
     with pytest.raises(DataError, match=sentence):
         opened()
@@ -207,26 +212,26 @@ def test_other_rows_that_do_not_fit_are_named(form, changes, sentence, tmp_path)
 def test_only_an_encoder_decoder_searches(tmp_path):
     for form in ("encoder_decoder", "decoder"):
         made = recipe(tmp_path, model=FORMS[form])
-        task = PartsToText(made, None, tmp_path)
+        task = Task(KINDS[made.task], made, None, tmp_path)
         if form == "decoder":
             with pytest.raises(ConfigError, match="this model is none; leave it out"):
-                task.check_search()
+                task.objective.check_search()
         else:
-            task.check_search()
+            task.objective.check_search()
 
 
 def test_loss_is_on_the_answers_alone(tmp_path):
     task = prepared(recipe(tmp_path), tmp_path / "run")
-    (batch,) = task.batches(0)
+    (batch,) = task.feed.batches(0)
     answers = {
         word: task.processor.parts.answer(word).tolist()
         for answers in ASKED.values()
         for word in answers
     }
     targets = batch.targets.tolist()
-    rows = [i for bundle in task.order.rows(0) for i in bundle]
+    rows = [i for bundle in task.feed.order.rows(0) for i in bundle]
     assert [targets[i : i + 2] for i in range(0, len(targets), 2)] == [
-        answers[task.training.records[i].target] for i in rows
+        answers[task.objective.training.records[i].target] for i in rows
     ]
     assert len(batch.at) == len(targets) == 2 * len(rows)
 
@@ -315,9 +320,11 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
         tmp_path, data={"train.path": path, "validation.fraction": 0.0, "bad_files": "skip"}
     )
     task = prepared(made, tmp_path / "skip")
-    assert len(task.training.records) == 38
-    assert any("left out: 1 file of train that" in sentence for sentence in task.opening())
-    steps = range(task.order.batches)
+    assert len(task.objective.training.records) == 38
+    assert any(
+        "left out: 1 file of train that" in sentence for sentence in task.objective.opening()
+    )
+    steps = range(task.feed.order.batches)
     assert sum(batch.n_targets for batch in fed(task, steps)) == 2 * 38  # a word and its end
 
 

@@ -8,9 +8,6 @@ import pytest
 
 from glassformer.core.batch import IGNORE
 from glassformer.core.errors import ConfigError
-from glassformer.tasks.classification import Classification
-from glassformer.tasks.text_to_text import TextToText
-from glassformer.tasks.token_classification import TokenClassification
 from glassformer.training.loop.prepare import prepare
 from small_runs import pair_recipe, recipe
 from small_senses import prepared
@@ -52,10 +49,9 @@ def test_a_tag_is_asked_for_where_its_word_ends(tmp_path):
         train={"batch_size": 8},
     )
     task = prepared(made, tmp_path / "task")
-    assert isinstance(task, TokenClassification)
-    seen, cuts, epoch = [], set(), task.order.batches
+    seen, cuts, epoch = [], set(), task.feed.order.batches
     for step in range(3 * epoch):
-        (batch,) = task.batches(step)
+        (batch,) = task.feed.batches(step)
         flat, at = batch.elements.flatten().numpy(), batch.at.numpy()
         targets = iter(batch.targets.tolist())
         for slots in documents(batch):
@@ -63,7 +59,7 @@ def test_a_tag_is_asked_for_where_its_word_ends(tmp_path):
             words, begin = [], slots[0] + 1  # behind <bos>
             for end in ends:
                 word = task.processor.tokenizer.decode(flat[begin : end + 1])
-                assert f"T-{word[1:]}" == task.classes.names[next(targets)]
+                assert f"T-{word[1:]}" == task.objective.classes.names[next(targets)]
                 words.append(word[1:])
                 cuts.add((word, tuple(flat[begin : end + 1])))
                 begin = end + 1
@@ -97,17 +93,16 @@ def test_a_pair_keeps_its_segments(tmp_path):
         ),
         tmp_path / "task",
     )
-    assert isinstance(task, Classification)
     seen, lengths = [], set()
-    for step in range(task.order.batches):
-        (batch,) = task.batches(step)
+    for step in range(task.feed.order.batches):
+        (batch,) = task.feed.batches(step)
         flat, kinds = batch.elements.flatten().numpy(), batch.token_type_ids.flatten().numpy()
         for slots, target in zip(documents(batch), batch.targets.tolist(), strict=True):
             a, b = (
                 task.processor.tokenizer.decode(flat[slots[kinds[slots] == kind]])
                 for kind in (0, 1)
             )
-            assert task.classes.names[target] == str(len(a) % 2)
+            assert task.objective.classes.names[target] == str(len(a) % 2)
             seen.append((a, b))
             lengths.add((a, len(slots)))
     assert sorted(seen) == sorted(pairs)
@@ -130,20 +125,19 @@ def test_both_sides_of_a_translation(tmp_path):
         train={"batch_size": 8} | {"micro_batches": 2},
     )
     task = prepared(made, tmp_path / "task")
-    assert isinstance(task, TextToText)
     cuts: dict[str, set[tuple[int, ...]]] = {}
-    for step in range(3 * task.order.batches):
-        for batch in task.batches(step):
+    for step in range(3 * task.feed.order.batches):
+        for batch in task.feed.batches(step):
             for source, target in zip(
                 batch.source.elements.numpy(), batch.targets.numpy(), strict=True
             ):
                 kept = target[target != IGNORE]
                 text, other = (
-                    task.pair.source.decode(source).rstrip("\0"),
-                    task.pair.target.decode(kept),
+                    task.objective.pair.source.decode(source).rstrip("\0"),
+                    task.objective.pair.target.decode(kept),
                 )
                 assert text.split() == other.split()[::-1]
-                assert kept[-1] == task.pair.target.specials["eos"]
+                assert kept[-1] == task.objective.pair.target.specials["eos"]
                 cuts.setdefault(other, set()).add(tuple(kept))
     assert sum(len(found) == 3 for found in cuts.values()) > len(cuts) / 2
 
@@ -167,7 +161,7 @@ def test_what_would_be_too_long_stays_as_it_is(tmp_path):
         tmp_path / "task",
     )
     for step in range(20):
-        assert max(len(slots) for slots in documents(task.batches(step)[0])) <= 16
+        assert max(len(slots) for slots in documents(task.feed.batches(step)[0])) <= 16
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.models import Transformer
 from glassformer.models.config import ModelConfig
-from glassformer.tasks.classification import Classification
+from glassformer.tasks.task import Task
 from small_runs import go
 from small_senses import prepared
 from small_tasks import (
@@ -32,9 +32,8 @@ from small_tasks import (
 MUON = LEARNING | {"steps": 100, "optimizer.kind": "muon", "evaluate.every": 100, "save.every": 100}
 
 
-def task_of(tmp_path: Path, **changes) -> Classification:
+def task_of(tmp_path: Path, **changes) -> Task:
     task = prepared(class_recipe(tmp_path, **changes), tmp_path / "task")
-    assert isinstance(task, Classification)
     return task
 
 
@@ -65,11 +64,11 @@ def test_two_independent_classes_are_learned_at_once(tmp_path):
     assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 36
 
 
-def fed(task: Classification) -> list[tuple[str, str]]:
+def fed(task: Task) -> list[tuple[str, str]]:
     """Every document of an epoch with the names of its targets."""
     found = []
-    for step in range(task.order.batches):
-        for batch in task.batches(step):
+    for step in range(task.feed.order.batches):
+        for batch in task.feed.batches(step):
             documents = batch.where().document
             assert documents is not None
             assert batch.targets is not None
@@ -80,7 +79,7 @@ def fed(task: Classification) -> list[tuple[str, str]]:
                     if isinstance(target, int)
                     else [i for i, own in enumerate(target) if own]
                 )
-                found.append((text, "+".join(task.classes.names[i] for i in names)))
+                found.append((text, "+".join(task.objective.classes.names[i] for i in names)))
     return found
 
 
@@ -89,7 +88,7 @@ def test_every_text_bears_its_own_class_once_an_epoch(tmp_path):
     task = task_of(tmp_path, data={"train.path": path, "validation.fraction": 0.0})
     rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
     assert Counter(fed(task)) == Counter((row["text"], row["label"]) for row in rows)
-    assert task.classes.names == ("a", "b")
+    assert task.objective.classes.names == ("a", "b")
 
 
 def test_several_classes_are_as_many_ones(tmp_path):
@@ -114,11 +113,11 @@ def test_a_text_longer_than_the_model_is_read_by_windows_of_its_class(tmp_path):
     assert sorted(
         {word for text, label in found if label == "L" for word in text.split()}
     ) == sorted(long.split())
-    assert "2 texts longer than the model" in " ".join(task.opening())
+    assert "2 texts longer than the model" in " ".join(task.objective.opening())
     # 8 windows of L and 2 of S are trained on: these are what the weights are 1 on average over
-    loss = task.loss(torch.zeros(10, 2), torch.tensor([0] * 8 + [1] * 2))
+    loss = task.objective.loss(torch.zeros(10, 2), torch.tensor([0] * 8 + [1] * 2))
     assert float(loss.total) / loss.count == pytest.approx(math.log(2), rel=1e-6)
-    assert float(task.loss(torch.zeros(1, 2), torch.tensor([1])).total) == pytest.approx(
+    assert float(task.objective.loss(torch.zeros(1, 2), torch.tensor([1])).total) == pytest.approx(
         5 / 2 * math.log(2), rel=1e-6
     )
 
@@ -129,7 +128,7 @@ def test_pairs_are_told_apart_if_the_model_has_two_kinds(tmp_path, n_token_types
     (tmp_path / "p.jsonl").write_text("\n".join(lines * 10) + "\n")
     data = {"train.path": str(tmp_path / "p.jsonl"), "pair_field": "other"}
     task = task_of(tmp_path, model={"n_token_types": n_token_types}, data=data)
-    (batch,) = task.batches(0)
+    (batch,) = task.feed.batches(0)
     if n_token_types < 2:
         assert batch.token_type_ids is None
     else:
@@ -143,7 +142,7 @@ def test_pairs_are_told_apart_if_the_model_has_two_kinds(tmp_path, n_token_types
         assert processor.from_values(["a b\tc"], "Line 1") == ("a b", "c")
 
 
-def alone(model: Transformer, task: Classification, text: str) -> torch.Tensor:
+def alone(model: Transformer, task: Task, text: str) -> torch.Tensor:
     specials = task.processor.tokenizer.specials
     ids = [specials["bos"], *task.processor.tokenizer.encode(text).tolist(), specials["eos"]]
     with torch.no_grad():
@@ -162,11 +161,11 @@ def test_scores_are_those_of_each_text_alone(tmp_path, multi):
     with torch.no_grad():
         model.head.proj.weight.mul_(30)  # so that predictions differ
     nats = right = n = 0.0
-    texts = task.split("validation").records
+    texts = task.objective.split("validation").records
     for text in texts:
         logits = alone(model, task, text.text)
         gold = torch.zeros(2)
-        gold[task.classes.numbers(text.labels)] = 1
+        gold[task.objective.classes.numbers(text.labels)] = 1
         if multi:
             nats += float(
                 torch.nn.functional.binary_cross_entropy_with_logits(logits, gold, reduction="sum")
@@ -177,7 +176,7 @@ def test_scores_are_those_of_each_text_alone(tmp_path, multi):
             nats -= float(logits.log_softmax(-1) @ gold)
             right += float(logits.argmax() == gold.argmax())
             n += 1
-    scores = task.evaluate(model, "validation")
+    scores = task.objective.evaluate(model, "validation")
     assert scores["examples"] == len(texts) == 18
     assert scores["loss"] == pytest.approx(nats / n, rel=1e-5)
     assert scores["accuracy"] == pytest.approx(right / len(texts))
@@ -191,7 +190,7 @@ def test_classes_that_training_never_saw_are_named_counted_and_wrong(tmp_path):
         tmp_path, "v.jsonl", [("a b", "new"), ("b a", "new"), ("c", "other"), ("a", "a")]
     )
     task = task_of(tmp_path, data={"train.path": class_file(tmp_path), "validation.path": held})
-    scores = task.evaluate(Transformer(task.recipe.model, seed=1).eval(), "validation")
+    scores = task.objective.evaluate(Transformer(task.recipe.model, seed=1).eval(), "validation")
     assert scores["unseen_classes"] == {"new": 2, "other": 1}
     assert (scores["examples"], scores["unseen"]) == (4, 3)
     assert scores["accuracy"] <= 1 / 4
@@ -209,7 +208,7 @@ def test_of_several_classes_too(tmp_path):
     task = task_of(
         tmp_path, model={"multi_label": True}, data={"train.path": path, "validation.path": held}
     )
-    scores = task.evaluate(Transformer(task.recipe.model).eval(), "validation")
+    scores = task.objective.evaluate(Transformer(task.recipe.model).eval(), "validation")
     assert (scores["unseen_classes"], scores["unseen"]) == ({"new": 2}, 2)
     assert scores["accuracy"] <= 1 / 3
 
@@ -262,22 +261,24 @@ def test_other_data_with_several_classes_are_refused_when_they_are_evaluated(tmp
 
 def test_a_class_that_only_the_recipe_knows_is_a_class(tmp_path):
     task = task_of(tmp_path, model={"classes": ["b", "never", "a"]})
-    assert task.classes.names == ("b", "never", "a")
-    assert set(np.concatenate([target["targets"] for target in task.targets]).tolist()) == {0, 2}
+    assert task.objective.classes.names == ("b", "never", "a")
+    assert set(
+        np.concatenate([target["targets"] for target in task.objective.targets]).tolist()
+    ) == {0, 2}
     assert Transformer(task.recipe.model).head.proj.weight.shape[0] == 3
 
 
 def test_without_validation_texts_nothing_is_scored(tmp_path):
     task = task_of(tmp_path, data={"train.path": class_file(tmp_path, 4)})
-    assert not task.validated
-    assert task.scores(Transformer(task.recipe.model), torch.float32) is None
+    assert not task.objective.validated
+    assert task.objective.scores(Transformer(task.recipe.model), torch.float32) is None
 
 
 def test_a_model_without_names_cannot_be_scored(tmp_path):
     task = task_of(tmp_path)
     config = ModelConfig.parse(task.recipe.model.model_dump() | {"classes": (), "n_classes": 2})
     with pytest.raises(ConfigError, match="no names for its classes"):
-        task.evaluate(Transformer(config), "validation")
+        task.objective.evaluate(Transformer(config), "validation")
 
 
 def test_label_smoothing_and_weights_reach_the_loss_of_several_classes(tmp_path):
@@ -290,20 +291,20 @@ def test_label_smoothing_and_weights_reach_the_loss_of_several_classes(tmp_path)
         train=weighed,
     )
     logits, targets = torch.randn(5, 2), torch.randint(0, 2, (5, 2))
-    counts = np.sum([target["targets"][0] for target in task.targets], 0)
+    counts = np.sum([target["targets"][0] for target in task.objective.targets], 0)
     weights = torch.tensor([3.0, 1.0]) * counts.sum() / (3 * counts[0] + counts[1])
     y = targets * 0.8 + 0.1
     terms = -(y * logits.sigmoid().log() + (1 - y) * (1 - logits.sigmoid()).log())
-    loss = task.loss(logits, targets)
+    loss = task.objective.loss(logits, targets)
     torch.testing.assert_close(loss.total, (terms * weights).sum())
     assert loss.count == 10
 
 
 def test_the_sample_shows_texts_and_what_is_predicted(tmp_path):
     task = task_of(tmp_path, train={"sample.tokens": 5})
-    sample = task.sample(Transformer(task.recipe.model, seed=1))
+    sample = task.objective.sample(Transformer(task.recipe.model, seed=1))
     assert sample is not None
-    shown = task.split("validation").records[:5]
+    shown = task.objective.split("validation").records[:5]
     assert [(row["text"], row["class"]) for row in sample.values["samples"]] == [
         (t.text, t.labels[0]) for t in shown
     ]

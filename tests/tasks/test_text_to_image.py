@@ -36,7 +36,9 @@ def learned(tmp_path_factory):
 
 def test_two_pictures_are_learned_from_two_texts(learned):
     run = gf.load(learned)
-    assert sorted(run.task.palette.colours.tolist()) == sorted(map(list, (RED, BLUE, WHITE)))
+    assert sorted(run.task.objective.palette.colours.tolist()) == sorted(
+        map(list, (RED, BLUE, WHITE))
+    )
     for name, pixels in FLAGS.items():
         assert (run.draw(name, temperature=0) == pixels).all()
     both = run.draw(list(FLAGS), temperature=0)
@@ -61,7 +63,7 @@ def test_drawing_is_a_function_of_the_seed(learned):
 def test_only_colours_are_drawn_however_unlikely(learned):
     """An untrained model would write words; three of five colours exist."""
     run = gf.load(learned)
-    known = {*map(tuple, run.task.palette.colours.tolist())}
+    known = {*map(tuple, run.task.objective.palette.colours.tolist())}
     torch.manual_seed(0)
     wild = Transformer(run.model.config)
     with torch.no_grad():
@@ -81,7 +83,7 @@ def test_what_is_fed(tmp_path):
     assert (
         model.max_length == 7 + 24 - 1
     )  # five words between two symbols; the last pixel is not read
-    (batch,) = task.batches(3)
+    (batch,) = task.feed.batches(3)
     assert batch.positions is None  # all rows are equally long, so no mask is needed
     assert batch.elements.shape == (4, 30)
     assert batch.targets is not None
@@ -93,15 +95,15 @@ def test_what_is_fed(tmp_path):
         for row, target in zip(batch.elements, targets, strict=True)
     }
     for text, target in texts.items():
-        assert (task.palette.pixels(target.numpy()[None] - size)[0] == FLAGS[text]).all()
+        assert (task.objective.palette.pixels(target.numpy()[None] - size)[0] == FLAGS[text]).all()
     assert (batch.elements[:, 7:] == targets[:, :-1]).all()
     assert IGNORE not in targets
-    assert task.excerpt(batch) in FLAGS
-    assert task.piece(size) == "#1e1ec8"
-    assert task.piece(size + 4) == ""
+    assert task.objective.excerpt(batch) in FLAGS
+    assert task.objective.piece(size) == "#1e1ec8"
+    assert task.objective.piece(size + 4) == ""
     again = prepared(recipe(tmp_path, train={"batch_size": 4}), tmp_path / "again")
-    assert (again.batches(3)[0].elements == batch.elements).all()
-    assert again.fingerprint == task.fingerprint
+    assert (again.feed.batches(3)[0].elements == batch.elements).all()
+    assert again.feed.fingerprint == task.feed.fingerprint
 
 
 def test_other_pixels_are_other_data(tmp_path):
@@ -111,7 +113,7 @@ def test_other_pixels_are_other_data(tmp_path):
         rows.replace('"one flag that is blue.png"', '"a red flag.png"')
     )
     other = prepared(recipe(tmp_path), tmp_path / "other")
-    assert task.fingerprint != other.fingerprint
+    assert task.feed.fingerprint != other.feed.fingerprint
 
 
 def test_resumed_to_the_bit(tmp_path):
@@ -156,8 +158,8 @@ def test_rows_of_a_table_name_their_pictures(tmp_path):
         "validation.fraction": 0.0,
     }  # fmt: skip
     task = prepared(recipe(tmp_path, data=data), tmp_path / "run")
-    assert not task.validated
-    assert [row.image for row in task.training.records[:2]] == [
+    assert not task.objective.validated
+    assert [row.image for row in task.objective.training.records[:2]] == [
         str(tmp_path / f"{name}.png") for name in FLAGS
     ]
 
@@ -176,8 +178,10 @@ def test_a_picture_that_cannot_be_read_stops_or_is_counted(tmp_path):
         "validation.fraction": 0.0,
     }
     task = prepared(recipe(tmp_path, data=data), tmp_path / "run")
-    assert len(task.training.records) == 16
-    assert any("left out: 1 file of train that" in sentence for sentence in task.opening())
+    assert len(task.objective.training.records) == 16
+    assert any(
+        "left out: 1 file of train that" in sentence for sentence in task.objective.opening()
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,13 +218,13 @@ def test_what_cannot_be_trained(tmp_path):
 )
 def test_other_rows_that_do_not_fit_are_named(tmp_path, changes, sentence):
     task = prepared(recipe(tmp_path), tmp_path / "run")
-    records = {"validation": [replace(task.training.records[0], **changes)]}
+    records = {"validation": [replace(task.objective.training.records[0], **changes)]}
     with pytest.raises(DataError, match=sentence):
-        task.open(task.recipe, task.processor, records, tmp_path / "other", ["validation"])
+        task.kind.open(task.recipe, task.processor, records, tmp_path / "other", ["validation"])
 
 
 def test_a_palette_of_another_run_is_refused(learned, tmp_path):
-    palette = gf.load(learned).task.palette
+    palette = gf.load(learned).task.objective.palette
     kept = (learned / "palette.json").read_bytes()
     try:
         more = np.arange(90, dtype=np.uint8).reshape(30, 3)
@@ -236,13 +240,13 @@ def test_a_palette_of_another_run_is_refused(learned, tmp_path):
 
 def test_a_palette_of_a_run_that_never_began_is_not_taken(tmp_path):
     run = tmp_path / "run"
-    assert len(prepared(recipe(tmp_path), run).palette.colours) == 3
+    assert len(prepared(recipe(tmp_path), run).objective.palette.colours) == 3
     (run / LOCK).touch()
     rows = (tmp_path / "rows.jsonl").read_text()
     (tmp_path / "rows.jsonl").write_text(
         rows.replace('"one flag that is blue.png"', '"a red flag.png"')
     )
-    found = prepared(recipe(tmp_path), run).palette.colours.tolist()
+    found = prepared(recipe(tmp_path), run).objective.palette.colours.tolist()
     assert sorted(found) == sorted(map(list, (RED, WHITE)))
 
 

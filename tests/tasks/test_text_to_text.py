@@ -14,7 +14,7 @@ from glassformer.core.locks import LOCK
 from glassformer.data.records.pairs import KIND, pairs_of
 from glassformer.data.store import Store
 from glassformer.run import load
-from glassformer.tasks.text_to_text import TextToText
+from glassformer.tasks.objectives.answers import Answers
 from glassformer.training.folder.history import read_metrics
 from small_runs import go, hashes, losses, pair_file, pair_recipe, recipe
 from small_senses import prepared
@@ -119,7 +119,7 @@ def test_a_step_with_fewer_pairs_than_parts_has_fewer_parts(tmp_path):
 def scored(monkeypatch, *scores):
     """Validation scores come from here, in turn."""
     values = iter(scores)
-    monkeypatch.setattr(TextToText, "evaluate", lambda *arguments, **options: next(values))
+    monkeypatch.setattr(Answers, "evaluate", lambda *arguments, **options: next(values))
 
 
 def everything(folder):
@@ -191,7 +191,7 @@ def test_a_mean_stays_the_best_until_something_is_better(tmp_path, monkeypatch):
 def test_a_run_killed_before_its_mean_was_tried_tries_it(tmp_path, monkeypatch):
     made = averaging(tmp_path)
     go(made, tmp_path / "whole")
-    real = TextToText.scores
+    real = Answers.scores
     with pytest.MonkeyPatch.context() as patch:
         calls = []
 
@@ -201,7 +201,7 @@ def test_a_run_killed_before_its_mean_was_tried_tries_it(tmp_path, monkeypatch):
                 raise KeyboardInterrupt
             return real(self, *given)
 
-        patch.setattr(TextToText, "scores", killed)
+        patch.setattr(Answers, "scores", killed)
         with pytest.raises(KeyboardInterrupt):
             go(made, tmp_path / "cut")
     go(made, tmp_path / "cut", resume=True)
@@ -285,12 +285,22 @@ def test_two_vocabularies(tmp_path):
     opened = load(run)
     assert {p.name for p in run.iterdir()} >= {"tokenizer.json", "source_tokenizer.json"}
     assert (
-        opened.task.pair.source.encode("abc").min() != opened.task.pair.target.encode("abc").min()
+        opened.task.objective.pair.source.encode("abc").min()
+        != opened.task.objective.pair.target.encode("abc").min()
     )
-    assert opened.task.pair.source.decode(opened.task.pair.source_ids("cab")) == "cab"
-    assert opened.task.pair.target.decode(opened.task.pair.target_ids("wxy")) == "wxy"
+    assert (
+        opened.task.objective.pair.source.decode(opened.task.objective.pair.source_ids("cab"))
+        == "cab"
+    )
+    assert (
+        opened.task.objective.pair.target.decode(opened.task.objective.pair.target_ids("wxy"))
+        == "wxy"
+    )
     config = opened.model.config
-    sizes = (opened.task.pair.source.vocab_size, opened.task.pair.target.vocab_size)
+    sizes = (
+        opened.task.objective.pair.source.vocab_size,
+        opened.task.objective.pair.target.vocab_size,
+    )
     assert (config.source_vocab_size, config.vocab_size) == sizes == (8, 11)
     read = "source character, 8 tokens; target character, 11 tokens"
     assert read in (run / "README.md").read_text()
@@ -298,7 +308,7 @@ def test_two_vocabularies(tmp_path):
     go(pair_recipe(tmp_path), shared)
     assert not (shared / "source_tokenizer.json").exists()
     assert load(shared).model.config.source_vocab_size is None
-    assert load(shared).task.pair.shared
+    assert load(shared).task.objective.pair.shared
 
 
 def test_tokenizers_that_are_there_already(tmp_path):
@@ -324,10 +334,10 @@ def test_a_store_that_runs_share_is_that_of_the_last(builder, tmp_path):
     own = first.recipe
     loaded = type(first.processor).load(run, own.data, own.model, own.facts)
     assert loaded.example_inputs(run)
-    assert first.stored() is not None
+    assert first.objective.stored() is not None
     other = builder(tmp_path, data=data, **{"processor.tokenizer": {"kind": "byte"}})
-    assert prepared(other, tmp_path / "y").stored() is not None
-    assert first.stored() is None
+    assert prepared(other, tmp_path / "y").objective.stored() is not None
+    assert first.objective.stored() is None
 
 
 def test_a_second_tokenizer_of_a_run_that_never_began_is_not_left_behind(tmp_path):
@@ -344,7 +354,7 @@ def test_a_second_tokenizer_of_a_run_that_never_began_is_not_left_behind(tmp_pat
     assert (run / "source_tokenizer.json").exists()
     (run / LOCK).touch()
     go(pair_recipe(tmp_path), run)
-    assert load(run).task.pair.shared
+    assert load(run).task.objective.pair.shared
     assert not (run / "source_tokenizer.json").exists()
 
 
@@ -353,11 +363,13 @@ def test_a_prefix_stands_before_every_source_and_nowhere_else(tmp_path):
     go(pair_recipe(tmp_path, data={"prefix": "turn: "}, model={"max_length": 20}), run)
     opened, split = load(run), pairs_of(Store.open(run / "tokens", KIND), "validation")
     for i, text in enumerate(split.texts()):
-        assert opened.task.pair.source.decode(split.source.row(i)) == f"turn: {text.source}"
-        assert opened.task.pair.target.decode(split.target.row(i)) == text.target
-    assert opened.task.pair.source_ids("ab").tolist() == [
+        assert (
+            opened.task.objective.pair.source.decode(split.source.row(i)) == f"turn: {text.source}"
+        )
+        assert opened.task.objective.pair.target.decode(split.target.row(i)) == text.target
+    assert opened.task.objective.pair.source_ids("ab").tolist() == [
         *opened.tokenizer.encode("turn: ab"),
-        opened.task.pair.eos,
+        opened.task.objective.pair.eos,
     ]
 
 
@@ -418,7 +430,7 @@ def test_batch_tokens_limits_both_sides(tmp_path):
     made = pair_recipe(tmp_path, train={"batch_tokens": 30})
     task = prepared(made, tmp_path / "x")
     for step in range(12):
-        (batch,) = task.batches(step)
+        (batch,) = task.feed.batches(step)
         rows, longest = batch.elements.shape
         assert rows * max(longest, batch.source.elements.shape[1]) <= 30
 

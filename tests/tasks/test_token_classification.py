@@ -15,7 +15,7 @@ import glassformer as gf
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.models import Transformer
-from glassformer.tasks.token_classification import TokenClassification
+from glassformer.tasks.task import Task
 from glassformer.training.folder.history import read_metrics
 from small_parts import SKIES, sky
 from small_runs import go, overlaid
@@ -23,9 +23,8 @@ from small_senses import prepared, write_picture
 from small_tasks import LEARNING, next_tags, slash, tag_file, tag_recipe, words
 
 
-def task_of(tmp_path: Path, **changes) -> TokenClassification:
+def task_of(tmp_path: Path, **changes) -> Task:
     task = prepared(tag_recipe(tmp_path, **changes), tmp_path / "task")
-    assert isinstance(task, TokenClassification)
     return task
 
 
@@ -80,13 +79,13 @@ def test_a_decoder_learns_what_stands_before(tmp_path):
     assert go(made, tmp_path / "x")[0].scores["accuracy"] > 0.9
 
 
-def fed(batch: Batch, task: TokenClassification) -> list[tuple[str, str]]:
+def fed(batch: Batch, task: Task) -> list[tuple[str, str]]:
     """The piece at which each target stands, and the target's name."""
     assert batch.at is not None
     assert batch.targets is not None
     ids = batch.elements.flatten()[batch.at].tolist()
     return [
-        (task.processor.tokenizer.piece(i), task.classes.names[t])
+        (task.processor.tokenizer.piece(i), task.objective.classes.names[t])
         for i, t in zip(ids, batch.targets.tolist(), strict=True)
     ]
 
@@ -99,9 +98,9 @@ def test_targets_stand_at_the_last_piece_of_their_words(tmp_path):
         data={"train.path": str(tmp_path / "w.txt"), "validation.fraction": 0.0},
         processor={"tokenizer": {"kind": "byte"}},
     )
-    assert task.classes.names == ("A", "C", "H")
+    assert task.objective.classes.names == ("A", "C", "H")
     found = Counter(
-        pair for step in range(4) for batch in task.batches(step) for pair in fed(batch, task)
+        pair for step in range(4) for batch in task.feed.batches(step) for pair in fed(batch, task)
     )
     assert set(found) == {("o", "H"), ("b", "A"), ("c", "C")}
 
@@ -123,14 +122,16 @@ def test_every_word_of_a_long_document_bears_loss_once_an_epoch(tmp_path, overla
         },
         train={"length": length, "batch_size": 2},
     )
-    batches = [batch for step in range(task.order.batches) for batch in task.batches(step)]
+    batches = [
+        batch for step in range(task.feed.order.batches) for batch in task.feed.batches(step)
+    ]
     assert sum(batch.n_targets for batch in batches) == n + 1
     pairs = Counter(pair for batch in batches for pair in fed(batch, task))
     assert pairs == Counter([*((f"w{i}", f"t{i}") for i in range(n)), ("x", "t0")])
     for batch in batches:
         longest = torch.bincount(batch.where().document[batch.where().document >= 0]).max()
         assert longest <= (length or 16)
-    assert "1 sentence longer than the model" in " ".join(task.opening())
+    assert "1 sentence longer than the model" in " ".join(task.objective.opening())
 
 
 def test_evaluation_counts_every_word_of_a_long_document_once(tmp_path):
@@ -142,7 +143,7 @@ def test_evaluation_counts_every_word_of_a_long_document_once(tmp_path):
         data={"train.path": tag_file(tmp_path), "validation.path": str(tmp_path / "v.txt")},
     )
     model = Transformer(task.recipe.model).eval()
-    scores = task.evaluate(model, "validation")
+    scores = task.objective.evaluate(model, "validation")
     assert scores["tokens"] == 203
     assert np.sum(scores["confusion"]["counts"]) == 203
 
@@ -152,7 +153,7 @@ def test_scores_are_those_of_each_sentence_alone(tmp_path):
     task = task_of(tmp_path)
     model = Transformer(task.recipe.model, seed=2).eval()
     nats = right = n = 0.0
-    for sentence in task.split("validation").records:
+    for sentence in task.objective.split("validation").records:
         ids = [
             task.processor.tokenizer.specials["bos"],
             *task.processor.tokenizer.encode(" ".join(sentence.words)).tolist(),
@@ -160,10 +161,10 @@ def test_scores_are_those_of_each_sentence_alone(tmp_path):
         ids.append(task.processor.tokenizer.specials["eos"])
         with torch.no_grad():
             table = model(Batch(torch.tensor([ids]))).logits[0, 1:-1].log_softmax(-1)
-        gold = torch.from_numpy(task.classes.numbers(sentence.tags))
+        gold = torch.from_numpy(task.objective.classes.numbers(sentence.tags))
         nats -= float(table.gather(1, gold[:, None]).sum())
         right, n = right + int((table.argmax(1) == gold).sum()), n + len(gold)
-    scores = task.evaluate(model, "validation")
+    scores = task.objective.evaluate(model, "validation")
     assert scores["tokens"] == n > 20
     assert scores["loss"] == pytest.approx(nats / n, rel=1e-5)
     assert scores["accuracy"] == right / n
@@ -178,12 +179,12 @@ def test_a_tag_that_training_never_saw_is_named_counted_and_wrong(tmp_path):
         data={"train.path": tag_file(tmp_path), "validation.path": str(tmp_path / "v.txt")},
     )
     model = Transformer(task.recipe.model, seed=1).eval()
-    scores = task.evaluate(model, "validation")
+    scores = task.objective.evaluate(model, "validation")
     assert scores["unseen_classes"] == {"NEW": 2, "OTHER": 1}
     assert (scores["tokens"], scores["unseen"]) == (5, 3)
     assert scores["accuracy"] <= 2 / 5
     nats = 0.0
-    for sentence in task.split("validation").records[
+    for sentence in task.objective.split("validation").records[
         :2
     ]:  # the ones that end with a tag that is known
         specials = task.processor.tokenizer.specials
@@ -195,7 +196,7 @@ def test_a_tag_that_training_never_saw_is_named_counted_and_wrong(tmp_path):
         with torch.no_grad():
             nats -= float(model(Batch(torch.tensor([ids]))).logits[0, -2].log_softmax(-1)[0])
     assert scores["loss"] == pytest.approx(nats / 2, rel=1e-5), "a loss is of what can be known"
-    assert "unseen_classes" not in task.evaluate(model, "train")
+    assert "unseen_classes" not in task.objective.evaluate(model, "train")
     assert all("NEW" not in row.values() for row in scores["table"])
     result, _ = go(task.recipe, tmp_path / "x")
     assert result.scores["unseen_classes"] == {"NEW": 2, "OTHER": 1}
@@ -207,7 +208,7 @@ def test_nothing_but_unseen_tags_is_scored(tmp_path):
         tmp_path,
         data={"train.path": tag_file(tmp_path), "test.path": str(tmp_path / "v.txt")},
     )
-    scores = task.evaluate(Transformer(task.recipe.model).eval(), "test")
+    scores = task.objective.evaluate(Transformer(task.recipe.model).eval(), "test")
     assert (scores["accuracy"], scores["unseen"], scores["unseen_classes"]) == (0.0, 2, {"NEW": 2})
 
 
@@ -296,7 +297,7 @@ def test_a_rare_tag_counts_more_if_weights_are_balanced(tmp_path):
     task = task_of(tmp_path, data=data, train={"class_weights": "balanced"})
     logits, targets = torch.randn(6, 2), torch.tensor([0, 1, 0, 0, 1, 0])
     each = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
-    loss = task.loss(logits, targets)
+    loss = task.objective.loss(logits, targets)
     weight = torch.tensor([100 / (2 * 90), 100 / (2 * 10)])
     torch.testing.assert_close(loss.total, (each * weight[targets]).sum())
     assert loss.count == 6
@@ -305,14 +306,14 @@ def test_a_rare_tag_counts_more_if_weights_are_balanced(tmp_path):
 def test_the_sample_shows_what_is_wrong(tmp_path):
     task = task_of(tmp_path, train={"sample.tokens": 5})
     model = Transformer(task.recipe.model, seed=1)
-    sample = task.sample(model)
+    sample = task.objective.sample(model)
     assert sample is not None
-    first = task.split("validation").records[0]
+    first = task.objective.split("validation").records[0]
     tags = [row.split("/", 1)[1] for row in sample.text.splitlines()[0].split(" ") if "/" in row]
     wrong = sum("[not" in tag for tag in tags)
     assert len(tags) == len(first.words)
     assert wrong == sample.text.splitlines()[0].count("[not ")
-    assert task.sample(model) == sample
+    assert task.objective.sample(model) == sample
     assert model.training
 
 
@@ -410,7 +411,9 @@ def test_targets_of_parts_stand_at_the_last_piece_of_their_words(tmp_path):
         processor={"tokenizer": {"kind": "byte"}},
     )
     task = prepared(made, tmp_path / "task")
-    batches = [batch for step in range(int(task.order.batches)) for batch in task.batches(step)]
+    batches = [
+        batch for step in range(int(task.feed.order.batches)) for batch in task.feed.batches(step)
+    ]
     pairs = Counter(pair for batch in batches for pair in fed(batch, task))
     ends = [part["text"].split() for row in rows for part in row["input"] if "text" in part]
     tags = [tag for row in rows for tag in row["tags"]]
@@ -448,7 +451,7 @@ def test_tags_of_parts_are_a_list_or_a_text_with_the_delimiter_of_classes(tmp_pa
     rows = [row_of("a b", pos="X:1 Y"), row_of("c", pos=["Y:2"]), row_of("d", pos=3)]
     data = {"tag_field": "pos", "label_delimiter": ":", "validation.fraction": 0.0}
     task = prepared(parts_task(tmp_path, rows, data=data), tmp_path / "task")
-    assert sorted(record.tags for record in task.split("train").records) == [
+    assert sorted(record.tags for record in task.objective.split("train").records) == [
         ("3",),
         ("X", "Y"),
         ("Y",),

@@ -63,7 +63,7 @@ def test_the_last_and_the_first_piece_of_each_word_are_found_again(words, step):
         spelled(new.ids[begin : end + 1]).decode() for begin, end in zip(begins, ends, strict=True)
     ]
     assert found == [f" {word}" for word in words]
-    (first,) = SequenceBuilder(BPE, 4096, tag_piece="first").windows(words)
+    (first,) = SequenceBuilder(BPE, 4096, word_at="first").windows(words)
     assert new.places(first.example.at, "first").tolist() == begins
 
 

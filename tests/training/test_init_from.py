@@ -25,7 +25,7 @@ from glassformer.models.weights import (
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.reading import read_yaml
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.encoded_batch import encoded_rows
+from glassformer.run.encoded_batch import encoded_rows
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.folder.model_files import accept_changed
 from glassformer.training.loop.prepare import temporary_task

@@ -79,8 +79,8 @@ def test_a_plan_of_other_tasks_counts_what_they_train(tmp_path, name):
     plan = make_plan(made)
     task = prepared(made, tmp_path / "x")
     assert plan.parameters == Transformer(task.recipe.model).n_parameters
-    assert plan.tokens_per_step == 4 * task.length
-    assert plan.epochs == pytest.approx(12 * 4 * task.length / task.elements)
+    assert plan.tokens_per_step == 4 * task.feed.length
+    assert plan.epochs == pytest.approx(12 * 4 * task.feed.length / task.feed.elements)
     assert plan.seconds > 0
     assert "head" in plan.as_text()
 

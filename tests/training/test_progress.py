@@ -40,7 +40,7 @@ def test_a_line_says_step_loss_speed_share_and_time_left(peak, scores, text):
     shown, run = [], object.__new__(Trainer)
     run.state, run.config = SimpleNamespace(step=3), SimpleNamespace(steps=100)
     run.machine, run.flops = SimpleNamespace(peak=peak), 6.0
-    run.task = SimpleNamespace(pace=lambda speed: f"{speed} tokens/s")
+    run.objective = SimpleNamespace(pace=lambda speed: f"{speed} tokens/s")
     run.validation = SimpleNamespace(scores=scores)
     run.per_step, run.progress = 1.0, SimpleNamespace(show=lambda *given: shown.append(given))
     run._show(2.5, 7)

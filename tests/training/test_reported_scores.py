@@ -13,8 +13,7 @@ from glassformer.layers import cpu_kernels
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.checkpoints import CheckpointScores, best, checkpoint_scores
 from glassformer.run.evaluating import own_data
-from glassformer.tasks.text_generation import TextGeneration
-from glassformer.tasks.text_to_text import PairsToText
+from glassformer.tasks.objectives.next_token import NextToken
 from glassformer.training.folder.checkpoints import Checkpoints
 from glassformer.training.folder.history import evaluations, of_model, read_metrics
 from small_drawings import recipe as drawing_recipe
@@ -91,7 +90,7 @@ def check_reports(run: Path) -> None:
         for name in compared:
             assert scores[name] == pytest.approx(found[name], rel=ROUNDING, abs=ROUNDING), name
         with own_data(opened.task, "validation") as (task, _):
-            sample = task.sampled(at.model).values
+            sample = task.objective.sampled(at.model).values
         [line] = [one for one in lines if one["step"] == step and sample.keys() <= one.keys()]
         assert {name: line[name] for name in sample} == sample
         assert line == line | written_again(at, line)
@@ -105,11 +104,11 @@ def check_reports(run: Path) -> None:
 def written_again(run: gf.Run, line: dict[str, Any]) -> dict[str, Any]:
     """The text of a sample by the verb that people use, with the seed of training; {}: none."""
     train = run.recipe.train
-    if isinstance(run.task, TextGeneration):
+    if isinstance(run.task.objective, NextToken):
         how = {"temperature": 0.8, "seed": train.seed, "max_new_tokens": train.sample.tokens}
         prompt = train.sample.prompt
         return {"sample": prompt + run.generate(prompt, **how, overflow="window")}
-    if isinstance(run.task, PairsToText):
+    if "translate" in run.task.predictors:
         outputs = run.translate([one["source"] for one in line["samples"]], beams=1)
         pairs = zip(line["samples"], outputs, strict=True)
         return {"samples": [one | {"output": text} for one, text in pairs]}

@@ -16,7 +16,7 @@ from command_line import tree
 from every import slow_but
 from glassformer.core.errors import CheckpointError, ConfigError, DataError, TrainingError
 from glassformer.models.weights import load_tensors
-from glassformer.tasks.text_generation import TextGeneration
+from glassformer.tasks.objectives.next_token import NextToken
 from glassformer.training.folder import saving
 from glassformer.training.folder.checkpoints import State
 from glassformer.training.folder.history import read_metrics
@@ -555,7 +555,7 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(
 
 def test_the_model_in_the_run_folder_is_the_best_not_the_last(tmp_path, monkeypatch):
     scores = iter([3.0, 1.0, 2.0, 1.5])
-    monkeypatch.setattr(TextGeneration, "scores", lambda *arguments: {"loss": next(scores)})
+    monkeypatch.setattr(NextToken, "scores", lambda *arguments: {"loss": next(scores)})
     run = tmp_path / "x"
     result, _ = go(recipe(tmp_path, train={"evaluate.every": 2, "save.keep_last": 1}), run)
     assert (result.best, result.scores["loss"]) == (1.0, 1.5)
@@ -574,7 +574,7 @@ def test_a_failing_sample_does_not_end_a_run(tmp_path, monkeypatch):
     def fails(*arguments):
         raise ConfigError("no.")
 
-    monkeypatch.setattr(TextGeneration, "sample", fails)
+    monkeypatch.setattr(NextToken, "sample", fails)
     result, said = go(recipe(tmp_path, train={"sample.tokens": 5}), tmp_path / "x")
     assert result.steps == 8
     assert "no sample at step 8: no." in said

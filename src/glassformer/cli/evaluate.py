@@ -73,7 +73,7 @@ def evaluate(
     if shots is not None:
         return _score_labels(opened, data, {"examples": shots, **given(asked)}, json)
     if beams is not None:
-        opened.task.check_search()
+        opened.task.objective.check_search()
     scores = opened.evaluate(split, data, targets, **given({"beams": beams}))
     scores = given({"checkpoint": checkpoint}) | scores
     return print_json(scores) if json else _print(scores)

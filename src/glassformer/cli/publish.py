@@ -56,7 +56,8 @@ def import_(
         f"{run}: {values['task']}, {config.architecture} of {values['parameters']:,} parameters "
         f"({config.depths}, {config.d_model} wide, context {config.max_length})"
     )
-    print(opened.task.card().use.replace(f"evaluate {run}", f"evaluate {run} --data PATH"))
+    use = opened.task.objective.card().use
+    print(use.replace(f"evaluate {run}", f"evaluate {run} --data PATH"))
     if ignored:
         print(f"not taken over from the generation settings: {', '.join(ignored)}")
 

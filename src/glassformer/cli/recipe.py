@@ -260,7 +260,7 @@ def data_show(
     html: Write an HTML page with drawings to this file instead.
     """
     from glassformer.core.files import write_text
-    from glassformer.tasks.encoded_batch import batch_page, encoded_rows
+    from glassformer.run.encoded_batch import batch_page, encoded_rows
     from glassformer.training.loop.prepare import temporary_task
 
     check_output("--html", html, (".html",), force)

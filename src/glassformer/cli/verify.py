@@ -63,7 +63,7 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
     from glassformer.training.folder.model_files import accept_changed as record
 
     opened = load(run, accept_changed=accept_changed)
-    batch = opened.task.batch_to_check(opened.model, text)
+    batch = opened.task.objective.batch_to_check(opened.model, text)
     if accept_changed:
         record(run)
     return list(checks.model_rows(opened.model, batch))

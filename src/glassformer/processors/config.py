@@ -1,6 +1,7 @@
 """How inputs are encoded, and how they are augmented while training."""
 
-from typing import Literal, Self
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,9 +11,10 @@ from glassformer.media.audio_augment import SoundAugmentConfig
 from glassformer.media.image import ImageConfig
 from glassformer.media.image_augment import AugmentConfig
 from glassformer.media.palette import PaletteConfig
+from glassformer.models.config import ModelConfig
 from glassformer.tokenizers.config import TokenizerConfig
 
-TagPiece = Literal["last", "first"]
+WordPiece = Literal["last", "first"]
 
 
 class VectorConfig(Record):
@@ -55,7 +57,7 @@ class ProcessorConfig(Record):
     chat_template: str | None = Field(default=None, json_schema_extra={"inputs": ["messages"]})
     """File with a Jinja template of messages; null: the one of the tokenizer or of train.init_from,
     else <|role|> text <eos>."""
-    tag_piece: TagPiece = Field(default="last", json_schema_extra={"inputs": ["words", "parts"]})
+    tag_piece: WordPiece = Field(default="last", json_schema_extra={"inputs": ["words", "parts"]})
     """The piece of a word that carries its tag, where the tokenizer cuts it into several; published
     taggers read the first."""
     image: ImageConfig | None = Field(
@@ -94,3 +96,42 @@ class Augmentations(Record):
 
 
 UNCHANGED = Augmentations()
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """Facts about the model that a processor encodes for."""
+
+    window: int
+    """Elements of a window of training."""
+    context: int
+    """Elements that the model reads at once."""
+    overlap: int | None = None
+    """Elements by which windows overlap; None: half of them."""
+    word_at: WordPiece | None = None
+    """The piece of a word that stands for it, where words are encoded one by one; None: they are
+    not."""
+    token_types: bool = False
+    class_token: bool = False
+    n_registers: int = 0
+    modality_order: tuple[str, ...] = ()
+    paired: bool = False
+    """Whether every input is a pair of texts."""
+    vocab_size: int = 0
+    """Token ids that the model reads; 0: that is not known yet."""
+    predicts_all: bool = False
+    """Whether every token of a conversation is a target, not only those of answers."""
+
+    @classmethod
+    def of(cls, model: ModelConfig, length: int | None = None, **more: Any) -> Self:
+        """Return the facts of a configuration; `length`: of windows, None: max_length."""
+        return cls(
+            window=length or model.max_length,
+            context=model.max_length,
+            token_types=model.n_token_types > 1,
+            class_token=model.class_token,
+            n_registers=model.n_registers,
+            modality_order=model.modality_order,
+            vocab_size=model.vocab_size,
+            **more,
+        )

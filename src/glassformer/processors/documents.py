@@ -17,15 +17,13 @@ from glassformer.data.splits import texts_for_tokenizer
 from glassformer.data.store import Store, place_of
 from glassformer.data.tokens import KIND, TokenSplit, made_by, store_tokens, tokens_of
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import ProcessorConfig
-from glassformer.processors.processor import (
-    EncodedInput,
-    ModelFacts,
-    Window,
-)
+from glassformer.processors.config import ModelFacts, ProcessorConfig
+from glassformer.processors.processor import Window, ids_of
 from glassformer.processors.stored import STORE, check_stored, kept_store
 from glassformer.processors.tokenized import PackedProcessor
 from glassformer.processors.tokens.chat_template import ChatTemplate
+from glassformer.processors.tokens.elements import EncodedInput
+from glassformer.tokenizers.frame import Frame
 
 EXAMPLES, TOKENS = 6, 48
 """Example inputs of a run, and tokens of one."""
@@ -81,15 +79,21 @@ class DocumentsProcessor(PackedProcessor):
         return [Window(Example(ids)) for ids in self.reader.windows(given)]
 
     def encode_given(self, given: Any) -> EncodedInput:
-        """See `PackedProcessor`."""
+        """See `TokenProcessor`."""
+        return self._encode(given, self.tokenizer.frame_or(*self.frame))
+
+    def prompt(self, given: Any, crossed: bool = False) -> EncodedInput:
+        """See `Processor`."""
+        if ids_of(given) is not None:
+            return self.encode(given)
+        return self._encode(given, replace(self.tokenizer.frame_or(*self.frame), end=()))
+
+    def _encode(self, given: Any, frame: Frame) -> EncodedInput:
         if not isinstance(given, str):
             raise ConfigError(
                 f"This model reads a text or a list of token ids, not {type(given).__name__}; "
                 "give one."
             )
-        frame = self.tokenizer.frame_or(*self.frame)
-        if self.facts.answers:  # which continues the text
-            frame = replace(frame, end=())
         return self.name_elements(
             Example(frame.one(self.tokenizer.encode(given))), [frame.begin, given]
         )

@@ -53,6 +53,8 @@ class Inputs(ABC):
 
     skipped: tuple[str, ...] = ()
     """Why each unreadable record was left out."""
+    has_targets: bool = False
+    """Whether the targets are among them."""
     clipped: int = 0
     """Recordings that are longer than the clip that is read of them."""
 
@@ -78,6 +80,23 @@ class Inputs(ABC):
     def groups(self, longest: int) -> list[list[int]]:
         """Sequences of like length together, for an evaluation; longer ones may be left out."""
         return by_length(self.lengths, GROUP)
+
+    def too_long(self, longest: int) -> int:
+        """Return how many sequences training leaves out, since they have more elements."""
+        return 0
+
+    def count(self, lengths: np.ndarray, share: bool) -> int:
+        """Return the number of elements of all sequences of these lengths; `share`: a prefix that
+        several share counts once."""
+        return int(lengths.sum())
+
+    def record(self, number: int) -> Any:
+        """Return the record of a sequence."""
+        return self.records[int(self.owner[number])]
+
+    def first(self, n: int) -> Sequence[int]:
+        """Return the numbers of `n` sequences to show, or of all if there are fewer."""
+        return range(min(n, len(self.owner)))
 
     def units(self, number: int) -> slice:
         """Units of its record that a sequence answers for."""

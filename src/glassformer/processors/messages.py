@@ -23,8 +23,8 @@ from glassformer.data.records.conversations import (
     messages_of,
 )
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import ProcessorConfig
-from glassformer.processors.processor import EncodedInput, ModelFacts, Window
+from glassformer.processors.config import ModelFacts, ProcessorConfig
+from glassformer.processors.processor import Window
 from glassformer.processors.tokenized import PackedProcessor, check_ids
 from glassformer.processors.tokens.chat_template import (
     SYMBOLS,
@@ -32,7 +32,7 @@ from glassformer.processors.tokens.chat_template import (
     read_template,
     template_text,
 )
-from glassformer.processors.tokens.elements import token_elements
+from glassformer.processors.tokens.elements import EncodedInput, token_elements
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 

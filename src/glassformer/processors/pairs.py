@@ -23,20 +23,16 @@ from glassformer.data.records.pairs import (
     KIND,
     SIDES,
     PairSplit,
+    PairText,
     pairs_of,
     store_pairs,
     training_texts,
 )
 from glassformer.data.store import Store, place_of
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
+from glassformer.processors.config import UNCHANGED, Augmentations, ModelFacts, ProcessorConfig
 from glassformer.processors.inputs import Inputs, Rows, Sizes
-from glassformer.processors.processor import (
-    EncodedInput,
-    ModelFacts,
-    Window,
-    ids_of,
-)
+from glassformer.processors.processor import Window, ids_of
 from glassformer.processors.stored import (
     FILE,
     STORE,
@@ -53,7 +49,7 @@ from glassformer.processors.tokenized import (
     dropout_of,
     known_text,
 )
-from glassformer.processors.tokens.elements import Content, token_elements
+from glassformer.processors.tokens.elements import Content, EncodedInput, token_elements
 from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tokenizers.piece_dropout import PieceDropout
@@ -70,10 +66,12 @@ Cuts = tuple[PieceDropout, PieceDropout]
 class PairInputs(Inputs):
     """Stored pairs of one split; an example has its answer."""
 
-    def __init__(self, split: PairSplit, cuts: Cuts | None, longest: int):
+    has_targets = True
+
+    def __init__(self, split: PairSplit, cuts: Cuts | None, longest: int, pair: PairTokenizer):
         # training pairs keep no texts
         super().__init__([] if split.name == "train" else split.texts(), np.arange(len(split)))
-        self.split, self._cuts, self._longest = split, cuts, longest
+        self.split, self._cuts, self._longest, self._pair = split, cuts, longest, pair
 
     @property
     def lengths(self) -> np.ndarray:
@@ -104,9 +102,20 @@ class PairInputs(Inputs):
         return [order.rows(step).tolist() for step in range(order.batches)]
 
     def too_long(self, longest: int) -> int:
-        """Pairs with a side of more elements."""
+        """See `Inputs`: pairs with a side of more elements."""
         source, target = self.split.source.lengths, self.split.target.lengths
         return int((np.maximum(source, target) > longest).sum())
+
+    def record(self, number: int) -> PairText:
+        """See `Inputs`: a training pair is decoded from its ids."""
+        if self.records:
+            return self.records[number]
+        sides = self.split.source.row(number), self.split.target.row(number)
+        return PairText(*self._pair.texts(*sides))
+
+    def first(self, n: int) -> Sequence[int]:
+        """See `Inputs`: spread over the texts."""
+        return [i * max(1, len(self.records) // n) for i in super().first(n)]
 
     def fingerprint(self) -> Iterator[bytes]:
         """See `Inputs`: ids spread over both columns."""
@@ -196,8 +205,8 @@ class PairsProcessor(TokenProcessor):
         return self.pair.source.fingerprint, self.pair.target.fingerprint
 
     def _inputs(self, store: Store, names: Iterable[str]) -> dict[str, PairInputs]:
-        window = self.facts.window
-        return {name: PairInputs(pairs_of(store, name), self.cuts, window) for name in names}
+        own = self.cuts, self.facts.window, self.pair
+        return {name: PairInputs(pairs_of(store, name), *own) for name in names}
 
     def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`: pairs of like length together."""
@@ -217,6 +226,10 @@ class PairsProcessor(TokenProcessor):
     def begin(self) -> int:
         """The symbol that begins a target."""
         return self.pair.bos
+
+    def answer(self, text: str) -> np.ndarray:
+        """See `Processor`: a target."""
+        return self.pair.target_ids(text)
 
     @property
     def reader(self) -> TextReader:
@@ -268,10 +281,6 @@ class PairsProcessor(TokenProcessor):
         source, target = described(self.pair.source), described(self.pair.target)
         return [f"tokenizer: source {source}; target {target}"]
 
-    def check_targets(self) -> None:
-        """Accept them: they are the other side."""
-        return
-
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`."""
         texts = ("A dog runs.", "a", known_text(self.pair.source))
@@ -284,9 +293,8 @@ class PairsProcessor(TokenProcessor):
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: the first short validation pairs."""
         with suppress(DataError, OSError, ValueError):
-            texts = pairs_of(
-                Store.open(self.place or folder / STORE, KIND, hashed=False), "validation"
-            ).texts()
+            store = Store.open(self.place or folder / STORE, KIND, hashed=False)
+            texts = pairs_of(store, "validation").texts()
             fitting = [pair for pair in texts if 0 < len(pair.source) <= 200]
             return [[pair.source, pair.target] for pair in fitting[:EXAMPLES]]
         return []

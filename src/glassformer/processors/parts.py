@@ -16,7 +16,7 @@ from glassformer.data.example import Example
 from glassformer.data.order import length_order
 from glassformer.data.records.parts import Mixed, mixed
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.config import Augmentations, ModelFacts, ProcessorConfig
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.parts_given import GivenParts
 from glassformer.processors.parts_inputs import (
@@ -28,14 +28,9 @@ from glassformer.processors.parts_inputs import (
     files_of,
     kinds_of,
 )
-from glassformer.processors.processor import (
-    EncodedInput,
-    ModelFacts,
-    Window,
-    check_length,
-)
+from glassformer.processors.processor import Window, check_length, ids_of
 from glassformer.processors.stored import load_tokenizer
-from glassformer.processors.tokens.elements import Content
+from glassformer.processors.tokens.elements import Content, EncodedInput
 from glassformer.processors.tokens.sequence_builder import TEXT, Part, SequenceBuilder
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -53,15 +48,24 @@ class PartsProcessor(GivenParts):
                 "augment.image.mixup and cutmix mix two images, which have no one answer; leave "
                 "them out."
             )
-        self.parts = SequenceBuilder(self.tokenizer, tag_piece=self.facts.tag_piece)
+        self.parts = SequenceBuilder(self.tokenizer, word_at=self.facts.word_at or "last")
         if self.readers:
             self.capabilities = ("parts",)
             self.summary = "reads images, audio and text in one sequence"
 
     @property
+    def begin(self) -> int:
+        """The symbol that begins an encoder-decoder's answer; ConfigError: there is none."""
+        return self.parts.begin
+
+    def answer(self, text: str) -> np.ndarray:
+        """See `Processor`."""
+        return self.parts.answer(text)
+
+    @property
     def prefix(self) -> str:
-        """A space before a text, if its words are predicted one by one."""
-        return self.tokenizer.word_space if self.facts.per_word else ""
+        """A space before a text, if its words are encoded one by one."""
+        return self.tokenizer.word_space if self.facts.word_at else ""
 
     @classmethod
     def fit(
@@ -107,12 +111,7 @@ class PartsProcessor(GivenParts):
         return replace(self, facts=facts, how=how, readers=readers)
 
     def _length(self, row: Mixed) -> int:
-        """Elements of a row, its answer among them."""
-        n = len(self.unfilled(row).ids)
-        if not self.facts.answers or row.target is None:
-            return n
-        answer = len(self.parts.answer(row.target))
-        return max(n, answer) if self.facts.encoder_decoder else n + answer - 1
+        return len(self.unfilled(row).ids)
 
     def longest(self, records: Records) -> int:
         """See `Processor`."""
@@ -123,10 +122,7 @@ class PartsProcessor(GivenParts):
         for row in chain.from_iterable(records.values()):
             check_kinds(kinds_of(row), self.readers, f"{row.where}: a part")
             check_order(kinds_of(row), self.modality_order, row.where)
-            if (n := self._length(row)) > (most := self.facts.context):
-                raise DataError(
-                    f"{row.where} has {n} elements and the model {most}; raise model.max_length"
-                )
+            check_row(row, self._length(row), self.facts.context)
 
     def save(self, folder: Path) -> None:
         """See `Processor`."""
@@ -150,12 +146,12 @@ class PartsProcessor(GivenParts):
     def _contents(
         self, parts: Sequence[tuple[str, Any]], zeros: Mapping[str, np.ndarray] | None = None
     ) -> list[tuple[str, Part]]:
-        """Return texts, their words if each is predicted, and patches, or zeros for them."""
+        """Return texts or their words, and patches or zeros for them."""
 
         def content(kind: str, thing: Any) -> Part:
             if kind != TEXT:
                 return zeros[kind] if zeros else self.readers[kind].given_patches(thing)
-            return self.parts.words(thing.split()) if self.facts.per_word else thing
+            return self.parts.words(thing.split()) if self.facts.word_at else thing
 
         return [(kind, content(kind, thing)) for kind, thing in parts]
 
@@ -205,13 +201,24 @@ class PartsProcessor(GivenParts):
         return [Window(self.example(parts))]
 
     def encode_given(self, given: Any) -> EncodedInput:
-        """See `TokenProcessor`: parts, or a tuple of parts and the answer generated so far."""
-        builder, crossed, written = self.parts, self.facts.encoder_decoder, ""
-        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
-            given, written = given
-            if not self.facts.answers:
-                raise ConfigError("An answer was given, and this model writes none; leave it out.")
-        parts = self._contents(self.named_parts(given))
+        """See `TokenProcessor`."""
+        if _is_answered(given):
+            raise ConfigError("An answer was given, and this model writes none; leave it out.")
+        return self._encode(given, "", crossed=False)
+
+    def prompt(self, given: Any, crossed: bool = False) -> EncodedInput:
+        """See `Processor`: parts, or a tuple of parts and the answer generated so far."""
+        if ids_of(given) is None:
+            return self._encode(*(given if _is_answered(given) else (given, "")), crossed)
+        if crossed:
+            raise ConfigError(
+                "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
+                "another; give parts."
+            )
+        return self.encode(given)
+
+    def _encode(self, given: Any, written: str, crossed: bool) -> EncodedInput:
+        builder, parts = self.parts, self._contents(self.named_parts(given))
         example = builder.example(parts)
         answer = builder.answer(written)[:-1] if written else np.zeros(0, np.int32)
         what = "The source" if crossed else "The sequence of parts"
@@ -248,3 +255,16 @@ class PartsProcessor(GivenParts):
         """See `Processor`."""
         read = [sentence for reader in self.readers.values() for sentence in reader.description()]
         return [*super().description(), *read]
+
+
+def check_row(row: Mixed, length: int, longest: int) -> None:
+    """Raise DataError for a row longer than the model."""
+    if length > longest:
+        raise DataError(
+            f"{row.where} has {length} elements and the model {longest}; raise model.max_length"
+        )
+
+
+def _is_answered(given: Any) -> bool:
+    """Whether parts come with the answer written so far."""
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str)

@@ -69,6 +69,10 @@ class PartsInputs(Inputs):
             for i, own in zip(numbers, files, strict=True)
         ]
 
+    def count(self, lengths: np.ndarray, share: bool) -> int:
+        """See `Inputs`."""
+        return sum(self.bundle_length(own, lengths) for own in self.bundles(share))
+
     def bundles(self, share: bool) -> list[list[int]]:
         """Sequences in rows of a batch; with `share`, those that begin with the same files in one
         row."""

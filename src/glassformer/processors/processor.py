@@ -22,10 +22,10 @@ from glassformer.data.formats.delimited import is_default
 from glassformer.data.sources import TEXT_SUFFIXES, left_out
 from glassformer.data.usual_columns import with_usual_columns
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
+from glassformer.processors.config import Augmentations, ModelFacts, ProcessorConfig
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length, by_split
 from glassformer.processors.requests import RequestInputs
-from glassformer.processors.tokens.elements import Element
+from glassformer.processors.tokens.elements import EncodedInput
 
 SENTENCES = (
     "The chicken didn't cross the road because it was too tired.",
@@ -45,61 +45,6 @@ class Window:
     units: slice = field(default_factory=lambda: slice(None))
     cut: int = 0
     """Elements of the input that are left out."""
-
-
-@dataclass(frozen=True)
-class EncodedInput:
-    """One sequence: its batch, the elements of the stack with the head, those of a source."""
-
-    batch: Batch
-    elements: tuple[Element, ...]
-    source: tuple[Element, ...] = ()
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """Facts about the model that a processor encodes for."""
-
-    window: int
-    """Elements of a window of training."""
-    context: int
-    """Elements that the model reads at once."""
-    overlap: int | None = None
-    """Elements by which windows overlap; None: half of them."""
-    encoder_decoder: bool = False
-    answers: bool = False
-    """Whether the model generates a text after the input."""
-    per_word: bool = False
-    """Whether every word is predicted, so that words are encoded one by one."""
-    token_types: bool = False
-    class_token: bool = False
-    n_registers: int = 0
-    modality_order: tuple[str, ...] = ()
-    paired: bool = False
-    """Whether every input is a pair of texts."""
-    tag_piece: TagPiece = "last"
-    """The piece of a word where its tag is read."""
-    vocab_size: int = 0
-    """Token ids that the model reads; 0: that is not known yet."""
-    predicts_all: bool = False
-    """Whether every token of a conversation is a target, not only those of answers."""
-
-    @classmethod
-    def of(cls, model: ModelConfig, length: int | None = None, **more: Any) -> Self:
-        """Return the facts of a configuration; `length`: of windows, None: max_length."""
-        return cls(
-            window=length or model.max_length,
-            context=model.max_length,
-            encoder_decoder=model.architecture == "encoder_decoder",
-            answers=model.head == "lm",
-            per_word=model.head == "tag",
-            token_types=model.n_token_types > 1,
-            class_token=model.class_token,
-            n_registers=model.n_registers,
-            modality_order=model.modality_order,
-            vocab_size=model.vocab_size,
-            **more,
-        )
 
 
 class Processor(RequestInputs):
@@ -127,6 +72,8 @@ class Processor(RequestInputs):
     """Reads the records of all splits; None: they are not kept in memory."""
     tokenizer: Any
     """The tokenizer of its texts; None: it reads none, and a line names a file."""
+    pair: Any = None
+    """The tokenizers of a source and a target; None: an input has one side."""
     facts: ModelFacts
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
@@ -222,6 +169,18 @@ class Processor(RequestInputs):
     def encode(self, given: Any) -> EncodedInput:
         """One input as one sequence with named elements; nothing is cut."""
 
+    def prompt(self, given: Any, crossed: bool = False) -> EncodedInput:
+        """Encode the beginning of a sequence, without its end, or with what was written after it;
+        `crossed`: it is the source beside which a decoder writes."""
+        return self.encode(given)
+
+    def answer(self, text: str) -> np.ndarray:
+        """Return the ids of a text that is written after an input, and its end, int32 [A].
+
+        ConfigError: there is no end symbol.
+        """
+        raise NotImplementedError
+
     def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
         """All examples in batches of like length, with their numbers in the targets' order."""
         for numbers in by_length([example.length for example in examples], self.batch_rows):
@@ -283,10 +242,11 @@ class Processor(RequestInputs):
         """JSON schema of one input in a request."""
 
     def check_targets(self) -> None:
-        """Raise ConfigError for targets in separate files."""
-        raise ConfigError(
-            "Only an encoder-decoder has targets beside its data; leave out --targets."
-        )
+        """Raise ConfigError for targets in separate files, unless they are the other side."""
+        if self.pair is None:
+            raise ConfigError(
+                "Only an encoder-decoder has targets beside its data; leave out --targets."
+            )
 
     def pictures(self, batch: Batch) -> list[Any]:
         """The processor and the patches of each image or audio clip of one input."""

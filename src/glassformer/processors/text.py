@@ -9,8 +9,9 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.tagged_words import words_text
 from glassformer.data.records.labelled import Labelled, labelled
 from glassformer.data.records.tagged import Tagged, tagged
-from glassformer.processors.processor import EncodedInput, Window, cell_text, check_length
+from glassformer.processors.processor import Window, cell_text, check_length
 from glassformer.processors.tokenized import PackedProcessor
+from glassformer.processors.tokens.elements import EncodedInput
 from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 
 NO_WORDS = "This model reads words, and none were given; give a text, or a list of words."
@@ -26,7 +27,7 @@ class FramedProcessor(PackedProcessor):
         """The builder of its sequences."""
         facts = self.facts
         return SequenceBuilder(
-            self.tokenizer, facts.window, facts.overlap, facts.tag_piece, facts.token_types
+            self.tokenizer, facts.window, facts.overlap, facts.word_at or "last", facts.token_types
         )
 
     @abstractmethod

@@ -18,19 +18,13 @@ from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
+from glassformer.processors.config import UNCHANGED, Augmentations, ModelFacts, ProcessorConfig
 from glassformer.processors.init_from import readers_of, tokenizer_of
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
-from glassformer.processors.processor import (
-    EncodedInput,
-    ModelFacts,
-    Processor,
-    check_length,
-    ids_of,
-)
+from glassformer.processors.processor import Processor, check_length, ids_of
 from glassformer.processors.stored import FILE, load_tokenizer
 from glassformer.processors.tokens.chat_template import ChatTemplate
-from glassformer.processors.tokens.elements import Content, token_elements
+from glassformer.processors.tokens.elements import Content, EncodedInput, token_elements
 from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tokenizers.piece_dropout import PieceDropout, Recut
 from glassformer.tokenizers.text import Tokenizer
@@ -76,7 +70,7 @@ class PackedInputs(Inputs):
         facts = self.processor.facts
         if len(new.ids) > facts.window:
             return example
-        at = None if example.at is None else new.places(example.at, facts.tag_piece)
+        at = None if example.at is None else new.places(example.at, facts.word_at or "last")
         types = None if example.token_type_ids is None else new.spread(example.token_type_ids)
         return Example(new.ids, at=at, token_type_ids=types)
 
@@ -185,11 +179,6 @@ class TokenProcessor(Processor):
         """See `Processor`: token ids are read unchanged."""
         if (ids := ids_of(given)) is None:
             return self.encode_given(given)
-        if self.facts.encoder_decoder:
-            raise ConfigError(
-                "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
-                "another; give parts."
-            )
         return self.name_elements(Example(np.array(ids)))
 
     @abstractmethod

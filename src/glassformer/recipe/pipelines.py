@@ -16,6 +16,8 @@ class Pipeline:
     """Whether text is generated greedily unless a recipe says otherwise."""
     masks: bool = False
     """Whether only train.mask_fraction of the elements is predicted."""
+    words: bool = False
+    """Whether each word is predicted."""
 
     @property
     def input(self) -> str:
@@ -32,7 +34,7 @@ PIPELINES = {
     "text-to-text": Pipeline(("pairs", "parts"), ("lm",), ("encoder_decoder",)),
     "image-text-to-text": Pipeline(("parts", "pairs"), ("lm",), BOTH, True),
     "audio-text-to-text": Pipeline(("parts", "pairs"), ("lm",), BOTH, True),
-    "token-classification": Pipeline(("words", "parts"), ("tag",), EITHER),
+    "token-classification": Pipeline(("words", "parts"), ("tag",), EITHER, words=True),
     "text-classification": Pipeline(CLASSIFIED, ("classify",), EITHER),
     "image-classification": Pipeline(("image", *CLASSIFIED), ("classify",), ("encoder",)),
     "audio-classification": Pipeline(("audio", *CLASSIFIED), ("classify",), ("encoder",)),

@@ -16,8 +16,8 @@ from glassformer.data.config import DataConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
 from glassformer.processors.catalogue import processor_named
-from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.processor import ModelFacts, Processor
+from glassformer.processors.config import Augmentations, ModelFacts, ProcessorConfig
+from glassformer.processors.processor import Processor
 from glassformer.recipe.pipelines import PIPELINES, Pipeline, pipeline_of
 from glassformer.recipe.train import Precision, TrainConfig
 from glassformer.runtime.config import SAMPLING, GenerateConfig
@@ -133,7 +133,7 @@ class Recipe:
             self.train.length,
             overlap=self.data.overlap,
             paired=self.data.pair_field is not None,
-            tag_piece=self.processor.tag_piece,
+            word_at=self.processor.tag_piece if PIPELINES[self.task].words else None,
             predicts_all=self.data.loss_on == "all",
         )
 

@@ -50,12 +50,12 @@ def checkpoint_scores(run: Run, say: Callable[[str], None]) -> Iterator[Checkpoi
     reported = {(one.step, one.mean): one.scores for one in evaluations(lines)}
     [precision] = candidates(run.recipe.train.precision)
     with own_data(run.task, "validation") as (task, _):
-        if not task.validated:
+        if not task.objective.validated:
             raise ConfigError(f"{run.folder} has no validation split to choose by.")
-        how = task.validation(precision)
+        how = task.objective.validation(precision)
 
         def score(step: int, model: Transformer, mean: bool) -> CheckpointScores:
-            scores = task.evaluate(model, "validation", how)
+            scores = task.objective.evaluate(model, "validation", how)
             return CheckpointScores(step, scores, reported.get((step, mean), {}), mean)
 
         for step in there:

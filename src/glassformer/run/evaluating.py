@@ -52,12 +52,12 @@ def evaluate(
 def own_data(task: Task, split: str) -> Iterator[tuple[Task, Training]]:
     """The task with a split of the run's data, and its training records."""
     with scratch_folder() as place:  # a run folder may be read-only
-        kept = task.stored()
+        kept = task.objective.stored()
         if kept is None:
             yield _opened(task, task.recipe.data, place, split)
         else:
-            opened = type(task)(task.recipe, task.processor, task.folder, kept)
-            yield opened, lambda: opened.split("train").records
+            opened = Task(task.kind, task.recipe, task.processor, task.folder, kept)
+            yield opened, lambda: opened.objective.split("train").records
 
 
 def _check(task: Task, split: str, data: str | None, targets: str | None) -> None:
@@ -78,9 +78,9 @@ def _check(task: Task, split: str, data: str | None, targets: str | None) -> Non
 def _scores(
     task: Task, model: Transformer, split: str, how: Evaluation, train: Training
 ) -> dict[str, Any]:
-    scores = task.evaluate(model, split, how)
+    scores = task.objective.evaluate(model, split, how)
     try:
-        found = task.baselines(split, how, train)
+        found = task.objective.baselines(split, how, train)
     except GlassformerError as error:
         found = {"missing": str(error)}
     return scores | ({"baselines": judged(found, scores)} if found else {})
@@ -89,8 +89,8 @@ def _scores(
 def _opened(task: Task, data: DataConfig, scratch: Path, split: str) -> tuple[Task, Training]:
     recipe = replace(task.recipe, data=data)
     records = task.processor.read(data)
-    task.processor.check(records)
-    opened = type(task).open(recipe, task.processor, records, task.folder, [split], scratch)
+    task.objective.check(records)
+    opened = task.kind.open(recipe, task.processor, records, task.folder, [split], scratch)
     return opened, lambda: split_of(records, "train")
 
 

@@ -28,6 +28,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.run.run import Run
 from glassformer.runtime.prompts import check_ids
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
+from glassformer.tasks.task import Task
 from glassformer.training.folder.given_data import with_files
 from glassformer.training.folder.history import Listener
 from glassformer.training.loop.train import train as train_run
@@ -67,7 +68,7 @@ def load(
     else:
         check_model(folder, accept_changed)
         run = _opened(load_model(folder, find_device(device)), folder, folder)
-        run.task.check_folder()
+        run.task.objective.check_folder()
     run = run if checkpoint is None else run.at(checkpoint)
     run = run if quantize is None else run.quantized(quantize)
     return run.compiled(compile)
@@ -96,7 +97,7 @@ def _opened(model: Transformer, place: Path, folder: Path) -> Run:
     kind, inputs = kinds_of(recipe)
     facts = replace(recipe, model=model.config).facts
     processor = inputs.load(place, recipe.data, model.config, facts)
-    return Run(folder, model, kind(recipe, processor, folder), own)
+    return Run(folder, model, Task(kind, recipe, processor, folder), own)
 
 
 def import_published(

@@ -25,7 +25,7 @@ from glassformer.inspect.look import Look, look
 from glassformer.models.packing import quantize
 from glassformer.models.transformer import Transformer
 from glassformer.native import Program
-from glassformer.processors.processor import EncodedInput
+from glassformer.processors.tokens.elements import EncodedInput
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.drafting import with_drafts
 from glassformer.run.evaluating import evaluate
@@ -232,7 +232,7 @@ class Run:
 
     def cross_attention(self, source: str, target: str) -> CrossAttention:
         """Cross-attention of a pair in every head: word alignments, and data for pictures."""
-        return cross_attention(self.model, self.task.pair, source, target)
+        return cross_attention(self.model, self.task.objective.pair, source, target)
 
     def predictor(self, verb: str) -> Any:
         """The predictor of a verb, such as `tag`; ConfigError: this model has none."""
@@ -308,8 +308,8 @@ class Run:
 
     @cached_property
     def _outcomes(self) -> tuple[str, ...]:
-        return self.task.outcomes()
+        return self.task.objective.outcomes()
 
     def example_inputs(self) -> list[Any]:
         """Inputs to begin with, as requests have them; may be empty."""
-        return self.task.example_inputs(self.folder)
+        return self.task.objective.example_inputs(self.folder)

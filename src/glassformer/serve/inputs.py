@@ -92,7 +92,7 @@ class RunInputs:
         run = self.run
         lines = [line["inputs"] for line in history(run) if line.get("inputs")]
         sampled = lines[-1] if lines and isinstance(lines[-1], list) else []
-        own = run.task.example_inputs(run.folder, sampled)
+        own = run.task.objective.example_inputs(run.folder, sampled)
         neutral = [self.encode(given) for given in run.processor.neutral_inputs()]
         found = [*filter(self._fits, own)] or [*filter(self._fits, neutral)] or ["a"]
         return found[:MOST_EXAMPLES]

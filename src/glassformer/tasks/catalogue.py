@@ -11,48 +11,85 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.classification import Classification
-from glassformer.tasks.conversations import Conversations
-from glassformer.tasks.feature_extraction import FeatureExtraction
-from glassformer.tasks.fill_mask import FillMask
-from glassformer.tasks.parts_to_text import PartsToText
-from glassformer.tasks.task import Task
-from glassformer.tasks.text_generation import TextGeneration
-from glassformer.tasks.text_to_image import TextToImage
-from glassformer.tasks.text_to_text import PairsToText
-from glassformer.tasks.token_classification import TokenClassification
+from glassformer.tasks.objectives.answers import Answers
+from glassformer.tasks.objectives.classes import InputClasses
+from glassformer.tasks.objectives.masked import MaskedTokens
+from glassformer.tasks.objectives.next_token import AnswerTokens, NextToken
+from glassformer.tasks.objectives.pixels import Pixels
+from glassformer.tasks.objectives.vectors import Vectors
+from glassformer.tasks.objectives.words import WordClasses
+from glassformer.tasks.predictors.answer import Answer, Translate
+from glassformer.tasks.predictors.chat import Chat, Reply
+from glassformer.tasks.predictors.choose import Choose
+from glassformer.tasks.predictors.classify import Classify
+from glassformer.tasks.predictors.draw import Draw
+from glassformer.tasks.predictors.embed import Embed
+from glassformer.tasks.predictors.fill import Fill
+from glassformer.tasks.predictors.generate import Generate
+from glassformer.tasks.predictors.score import Score, ScoreTargets
+from glassformer.tasks.predictors.tag import Tag
+from glassformer.tasks.task import Kind
 
-TASKS: dict[str, type[Task]] = {
-    "text-generation": TextGeneration,
-    "fill-mask": FillMask,
-    "text-to-text": PartsToText,
-    "image-text-to-text": PartsToText,
-    "audio-text-to-text": PartsToText,
-    "token-classification": TokenClassification,
-    "text-classification": Classification,
-    "image-classification": Classification,
-    "audio-classification": Classification,
-    "image-text-classification": Classification,
-    "text-to-image": TextToImage,
-    "feature-extraction": FeatureExtraction,
+GENERATES = ("generates",)
+CLASSES = Kind(InputClasses, (Classify, Embed), ("classes",), "classifies {inputs}")
+ANSWERS = Kind(
+    Answers,
+    (Translate, Answer, ScoreTargets, Choose, Embed),
+    GENERATES,
+    "maps a text to another text",
+)
+KINDS = {
+    "text-generation": Kind(
+        NextToken, (Generate, Chat, Score, Choose, Embed), GENERATES, "continues a text"
+    ),
+    "fill-mask": Kind(
+        MaskedTokens,
+        (Fill, Embed),
+        ("masked",),
+        "predicts the masked tokens of a text",
+    ),
+    "text-to-text": ANSWERS,
+    "image-text-to-text": ANSWERS,
+    "audio-text-to-text": ANSWERS,
+    "token-classification": Kind(
+        WordClasses, (Tag, Embed), ("tags",), "assigns a tag to each word of a text"
+    ),
+    "text-classification": CLASSES,
+    "image-classification": CLASSES,
+    "audio-classification": CLASSES,
+    "image-text-classification": CLASSES,
+    "text-to-image": Kind(
+        Pixels,
+        (Draw, Embed),
+        ("generates", "draws"),
+        "draws an image of a text, pixel by pixel",
+    ),
+    "feature-extraction": Kind(Vectors, (Embed,), ("vectors",), "computes vectors"),
 }
-OF_INPUT: dict[str, type[Task]] = {"pairs": PairsToText, "messages": Conversations}
-"""Inputs with a task of their own, whatever its name."""
+OF_INPUT = {
+    "messages": Kind(
+        AnswerTokens, (Chat, Reply, Score, Choose, Embed), GENERATES, "answers messages"
+    ),
+}
+"""Inputs with a kind of their own, whatever the task."""
 
 
-def kinds_of(recipe: Recipe) -> tuple[type[Task], type[Processor]]:
-    """The task and the processor of a recipe; ConfigError: they, or its options, do not fit."""
+def kinds_of(recipe: Recipe) -> tuple[Kind, type[Processor]]:
+    """Return the kind of task and the processor of a recipe.
+
+    ConfigError: they, or its options, do not fit.
+    """
     given, best = recipe.processor.input, recipe.train.evaluate.best
     if given not in (known := PIPELINES[recipe.task].inputs):
         raise ConfigError(
             f"task={recipe.task!r} does not read input={given!r}; use "
             f"{' or '.join(dict.fromkeys(known))}."
         )
-    kind = OF_INPUT.get(given, TASKS[recipe.task])
-    if best not in kind.metrics:
+    kind = OF_INPUT.get(given, KINDS[recipe.task])
+    if best not in (metrics := kind.metrics(given)):
         raise ConfigError(
             f"train.evaluate.best={best!r} is no score of task={recipe.task!r}; use "
-            f"{' or '.join(kind.metrics)}."
+            f"{' or '.join(metrics)}."
         )
     return kind, recipe.inputs
 
@@ -65,7 +102,7 @@ def recipe_of_folder(model: ModelConfig, folder: Path) -> Recipe:
     """
     values = read_json(folder / "config.json")
     task, given = values.get("task"), values.get("input")
-    if task not in TASKS or given not in PROCESSORS:
+    if task not in KINDS or given not in PROCESSORS:
         raise CheckpointError(
             f"{folder} has no recipe.yaml, and its config.json names task {task!r} and input "
             f'{given!r}; add them, for example "task": "text-generation", "input": '

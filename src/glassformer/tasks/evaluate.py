@@ -74,24 +74,17 @@ def evaluate(
     return score
 
 
-def score_outputs(
-    outputs: Sequence[str],
-    references: Sequence[str],
-    groups: Sequence[str | None] = (),
-    best: str = "",
-) -> dict[str, Any]:
-    """`exact_match`, and `bleu` and `chrf` with their signatures; `table` has a row for each group,
-    if there are any.
+def translations(outputs: Sequence[str], references: Sequence[str], best: str) -> dict[str, Any]:
+    """Return `bleu` and `chrf` with their signatures; {} without sacreBLEU.
 
-    Without sacreBLEU there is only exact match, and a ConfigError if `best` is one of its scores.
+    ConfigError: it is missing, and `best` is one of its scores.
     """
     try:
-        scores = translation_scores(outputs, references)
+        return translation_scores(outputs, references)
     except ConfigError:
         if best in ("bleu", "chrf"):
             raise
-        scores = {}
-    return matches(outputs, references, groups) | scores
+        return {}
 
 
 def matches(

@@ -9,13 +9,14 @@ import torch
 
 import tiny
 from glassformer.core.batch import Batch
-from glassformer.processors.processor import ModelFacts
+from glassformer.processors.config import ModelFacts
 from glassformer.processors.text import TextProcessor
 from glassformer.processors.tokens.sequence_builder import SequenceBuilder
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.classification import Classification
+from glassformer.tasks.catalogue import KINDS
 from glassformer.tasks.options import ClassifyOptions
 from glassformer.tasks.predictors.classify import Classify
+from glassformer.tasks.task import Task
 from glassformer.tokenizers.definition import byte_definition, word_definition
 from glassformer.tokenizers.text import Tokenizer
 
@@ -53,7 +54,7 @@ def sequences(*sides):
 def classify(model, texts, tokenizer=BYTES):
     processor = TextProcessor(tokenizer, ModelFacts.of(model.config))
     recipe = Recipe.of_model("text-classification", {"input": "text"}, model.config)
-    predictor = Classify(model, Classification(recipe, processor, Path()))
+    predictor = Classify(model, Task(KINDS[recipe.task], recipe, processor, Path()))
     found = [one.probabilities for one in predictor.predict_each(texts, ClassifyOptions())]
     rows = [row if len(row) else np.full(CLASSES, np.nan) for row in found]
     return np.array(rows).reshape(-1, CLASSES)

@@ -15,8 +15,8 @@ from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.layers.heads import ClassifyHead
 from glassformer.models.trunk import streams
+from glassformer.processors.config import ModelFacts
 from glassformer.processors.parts import PartsProcessor
-from glassformer.processors.processor import ModelFacts
 from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tasks.options import EmbedOptions
 from glassformer.tokenizers.config import TokenizerConfig

@@ -10,7 +10,7 @@ import torch
 
 import tiny
 from glassformer.core.batch import Batch
-from glassformer.processors.processor import ModelFacts
+from glassformer.processors.config import ModelFacts
 from glassformer.processors.text import WordsProcessor
 from glassformer.tasks.options import TagOptions
 from glassformer.tasks.predictors.predictor import WHOLE
@@ -60,7 +60,7 @@ def tagger(architecture="encoder", position="rotary"):
 
 
 def words(overlap=None):
-    return WordsProcessor(BYTES, ModelFacts(LENGTH, LENGTH, overlap, per_word=True))
+    return WordsProcessor(BYTES, ModelFacts(LENGTH, LENGTH, overlap, word_at="last"))
 
 
 def tag(model, processor, sentences, top=1, elements=WHOLE):

@@ -31,7 +31,7 @@ class Log:
 @pytest.fixture
 def under_way(tmp_path) -> Saving:
     checkpoints = Checkpoints(tmp_path, SaveConfig(background=True))
-    task = SimpleNamespace(recipe=None, validated=True)
+    task = SimpleNamespace(recipe=None, objective=SimpleNamespace(validated=True))
     return Saving(task, checkpoints, Log(), State(0, "d"), say=lambda text: None)
 
 

@@ -221,7 +221,7 @@ def test_a_best_that_was_not_saved_is_not_the_best(tmp_path, monkeypatch):
 
     scores = iter([4.0, 1.0, 2.0, 3.0])
     monkeypatch.setattr(
-        "glassformer.tasks.text_generation.TextGeneration.scores",
+        "glassformer.tasks.objectives.next_token.NextToken.scores",
         lambda *arguments: {"loss": next(scores)},
     )
     monkeypatch.setattr(Checkpoints, "save", save)

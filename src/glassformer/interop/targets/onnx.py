@@ -130,7 +130,7 @@ def _about(model: ModelConfig, task: Task) -> Values:
     return about | {
         "specials": processor.tokenizer.specials,
         "prefix": reader.prefix,
-        "tag_piece": processor.facts.tag_piece,
+        "tag_piece": processor.facts.word_at or "last",
     }
 
 

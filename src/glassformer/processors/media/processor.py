@@ -31,13 +31,13 @@ from glassformer.data.store import Store
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
+from glassformer.processors.config import UNCHANGED, Augmentations, ModelFacts, ProcessorConfig
 from glassformer.processors.init_from import readers_of
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.media.inputs import MediaInputs
-from glassformer.processors.processor import EncodedInput, ModelFacts, Processor, Window
+from glassformer.processors.processor import Processor, Window
 from glassformer.processors.requests import Files
-from glassformer.processors.tokens.elements import Element, prefix_elements
+from glassformer.processors.tokens.elements import Element, EncodedInput, prefix_elements
 
 NOTHING = np.zeros(0, np.int32)
 ROWS, EXAMPLES = 256, 6

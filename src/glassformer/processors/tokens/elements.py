@@ -9,6 +9,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
+from glassformer.core.batch import Batch
 from glassformer.core.errors import DataError
 from glassformer.processors.tokens.word_spans import WORD, token_words, word_spans
 from glassformer.tokenizers.text import Tokenizer
@@ -39,6 +40,15 @@ class Element:
     def learned(self) -> bool:
         """Whether it is no part of the input, but a learned token of the model."""
         return self.kind in ("class", "register")
+
+
+@dataclass(frozen=True)
+class EncodedInput:
+    """One sequence: its batch, the elements of the stack with the head, those of a source."""
+
+    batch: Batch
+    elements: tuple[Element, ...]
+    source: tuple[Element, ...] = ()
 
 
 def prefix_elements(class_token: bool, n_registers: int) -> tuple[Element, ...]:

@@ -61,6 +61,11 @@ class PairTokenizer:
         """Targets: the ids of the text and <eos>, int32 [T]; the input is shifted by <bos>."""
         return self.frame_of(self.target).one(self.target.encode(text))
 
+    def texts(self, source: np.ndarray, target: np.ndarray) -> tuple[str, str]:
+        """The texts of ids of both sides, without the prefix."""
+        text = self.source.decode(source).removeprefix(self.prefix)
+        return text, self.target.decode(target)
+
     @staticmethod
     def frame_of(tokenizer: Tokenizer) -> Frame:
         """What stands around a text of a side."""

@@ -6,7 +6,7 @@ An encoder-decoder reads them as its source, and its answer begins with <bos>.
     text   ->  <bos> text <eos>
     pair   ->  <bos> text <eos> other <eos>     token_type_ids  0 0 0 1 1
     words  ->  <bos> The  c ats  sleep  <eos>
-               at  1      3    4                with tag_piece: last
+               at  1      3    4                with word_at: last
     parts  ->  <bos> [patches]  what  is  this  <eos>
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example, Patches
-from glassformer.processors.config import TagPiece
+from glassformer.processors.config import WordPiece
 from glassformer.processors.processor import Window
 from glassformer.processors.tokens.elements import Content
 from glassformer.processors.tokens.text_reader import parts_of
@@ -33,14 +33,14 @@ MOST_KNOWN = 1 << 17
 WHOLE = 1 << 40
 """A length that everything fits into."""
 Part = str | list[np.ndarray] | np.ndarray
-"""A text; the ids of each of several words, which have targets; or patches [N, P]."""
+"""A text; the ids of each of several words, which have places; or patches [N, P]."""
 
 
 class SequenceBuilder:
     """A tokenizer and the longest sequence of a model.
 
-    `overlap`: elements that windows share (None: half of them); `tag_piece`: the piece of a word
-    where its tag is read.
+    `overlap`: elements that windows share (None: half of them); `word_at`: the piece whose place is
+    that of a word.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class SequenceBuilder:
         tokenizer: Tokenizer,
         longest: int = WHOLE,
         overlap: int | None = None,
-        tag_piece: TagPiece = "last",
+        word_at: WordPiece = "last",
         token_types: bool = True,
     ):
         self.text, self.longest, self.overlap = tokenizer, longest, overlap
-        self.tag_piece: TagPiece = tag_piece
+        self.word_at: WordPiece = word_at
         self.token_types = token_types
         self.frame = frame = tokenizer.frame_or("bos", "eos")
         self.bos, self.eos = np.array(frame.begin, np.int32), np.array(frame.end, np.int32)
@@ -81,7 +81,7 @@ class SequenceBuilder:
 
     def whole(self) -> "SequenceBuilder":
         """Return a builder of sequences that are never cut."""
-        return SequenceBuilder(self.text, tag_piece=self.tag_piece, token_types=self.token_types)
+        return SequenceBuilder(self.text, word_at=self.word_at, token_types=self.token_types)
 
     def windows(self, side: str | Sequence[str], other: str | None = None) -> list[Window]:
         """Return the windows of a text, at least one; of words; or of a pair: windows of the longer
@@ -172,10 +172,10 @@ class SequenceBuilder:
         return Window(Example(framed, token_type_ids=types if self.token_types else None))
 
     def _places(self, pieces: Sequence[np.ndarray], begin: int) -> np.ndarray:
-        """Return the place of the tag of each word, int64; `begin`: of the first word."""
+        """Return the place of each word, int64; `begin`: of the first word."""
         sizes = np.array([*map(len, pieces)], np.int64)
         ends = np.cumsum(sizes) + begin
-        return ends - 1 if self.tag_piece == "last" else ends - sizes
+        return ends - 1 if self.word_at == "last" else ends - sizes
 
     def _room(self, symbols: int, sides: int) -> int:
         """Return the room beside the symbols; ConfigError: a window is no longer than overlap."""

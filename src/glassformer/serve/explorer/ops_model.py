@@ -25,7 +25,7 @@ def model(context: OpContext) -> Reply:
     if config.is_encoder_decoder:
         places += [("", "cross", stack), ("encoder", "self", "encoder")]
     sizes = {"layers": config.n_layers, "heads": config.n_heads}
-    summary = processor.summary or run.task.summary.format(inputs=plural(processor.noun))
+    summary = processor.summary or run.task.kind.summary.format(inputs=plural(processor.noun))
     header = {
         "name": run.folder.resolve().name,
         "path": str(run.folder),
@@ -71,7 +71,7 @@ def look(context: OpContext, look: Look) -> Reply:
     header = {
         "elements": [asdict(element) for element in look.elements],
         "source_elements": [asdict(element) for element in look.source_elements],
-        "outcome": {"kind": context.run.task.outcome_kind, "rows": rows},
+        "outcome": {"kind": context.run.task.objective.outcome, "rows": rows},
         "edits": [edit.to_json() for edit in look.edits],
     }
     return Reply(header)

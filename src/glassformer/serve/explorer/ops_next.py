@@ -54,7 +54,8 @@ def next_(context: OpContext, look: Look, position: int, **sampling: Any) -> Rep
     logits = look.logits
     if logits.dim() == 2:
         logits = logits[index_in(position, len(logits))]
-    if (limits := context.run.task.next_tokens((), ())) is not None:  # the outcomes of a pixel
+    limits = context.run.task.objective.next_tokens((), ())
+    if limits is not None:  # the outcomes of a pixel
         logits = limited(logits[None], limits[0])[0]
     outcomes = len(logits) if limits is None else len(limits[0])
     found = stages(logits.float(), **sampling)
@@ -84,7 +85,7 @@ def generate(
     own, prompt = context.run.task.recipe.generate, _prompt(look, begin)
     sources = look.batch.source and split_rows(look.batch.source)
     ends = own.ends(context.run.tokenizer.specials.get("eos"))
-    colours, limits = None, context.run.task.next_tokens(tokens_of(prompt), given)
+    colours, limits = None, context.run.task.objective.next_tokens(tokens_of(prompt), given)
     if limits is not None:  # an image ends with its last pixel
         colours, pixels = limits
         ends, new_tokens = (), min(new_tokens, pixels)

@@ -8,28 +8,32 @@ text ─ ids ─ cut if too long ─ sorted by length ─> batches ─ beams or 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.inspect.alignment import aligned, pharaoh
+from glassformer.processors.inputs import Inputs
 from glassformer.processors.parts_inputs import part_of
 from glassformer.processors.tokens.sequence_builder import TEXT
+from glassformer.recipe.train import DECODED
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
 from glassformer.runtime.selectors.hypotheses import normalized
 from glassformer.tasks.options import GenerateOptions, TranslateOptions
 from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, check_text
-from glassformer.tasks.predictors.text import Finish, StopStrings, Text
+from glassformer.tasks.predictors.text import Finish, StopStrings, Text, finish
 from glassformer.tasks.predictors.writer import Writer
 
 
 class Answer(Writer[GenerateOptions]):
     """An answer to a list of parts: text, images and audio."""
 
-    name, routes = "generate", ("generate",)
-    lines = False
+    name, routes, inputs = "generate", ("generate",), ("parts",)
+    lines, metrics = False, ("exact_match",)
+    greedy: ClassVar[dict[str, Any]] = {"temperature": 0}
+    """Choices of texts for scores and samples."""
 
     def about(self, prompt: str, files: Mapping[str, Any]) -> Any:
         """See `Writer`: in the order of the training rows."""
@@ -60,6 +64,11 @@ class Answer(Writer[GenerateOptions]):
             )
         begin = [tokenizer.begin]
         return [Request(begin, how, ends, limit=context, source=each) for each in read]
+
+    def decode(self, inputs: Inputs, numbers: Sequence[int], how: GenerateConfig) -> list[str]:
+        """Return the texts of encoded inputs."""
+        parsed = [Parsed(None, (one,)) for one in inputs.examples(numbers)]
+        return [one.text for one in finish(self.write(parsed, how))]
 
     def values(self, given: Any) -> dict[str, Any]:
         """See `Predictor`: the text is the prompt, files by their kind."""
@@ -109,8 +118,10 @@ class Translate(OfText[TranslateOptions], Writer[TranslateOptions]):
     words, and its i-th best is the i-th best of each piece.
     """
 
-    name, routes = "translate", ("translate",)
-    given, batch_size = "source", 32
+    name, routes, inputs = "translate", ("translate",), ("pairs",)
+    given, batch_size, metrics = "source", 32, DECODED
+    greedy: ClassVar[dict[str, Any]] = {"beams": 1, "overflow": "window"}
+    """See `Answer`."""
 
     def check(self, options: TranslateOptions) -> None:
         """Raise ConfigError for choices that do not fit together."""
@@ -131,6 +142,10 @@ class Translate(OfText[TranslateOptions], Writer[TranslateOptions]):
         blank = not check_text(given).strip()
         pieces = () if blank else tuple(self._pieces(given, how.overflow, number))
         return Parsed(given, pieces, number=number)
+
+    def decode(self, inputs: Inputs, numbers: Sequence[int], how: GenerateConfig) -> list[str]:
+        """Return the texts of encoded inputs."""
+        return self.complete([inputs.record(i).source for i in numbers], how, len(numbers))
 
     def _pieces(self, text: str, overflow: str, number: int) -> Iterator[Example]:
         """Yield a text, or pieces of one that is too long: halved between words, or inside a word

@@ -106,8 +106,7 @@ class FewShot:
         room = lambda of, text: min(
             self.score.room(of.prompt(*text), answer) for answer in of.answers
         )
-        bare = replace(self, shots=())
-        longest = min(texts, key=lambda text: room(bare, text))
+        longest = min(texts, key=lambda text: room(replace(self, shots=()), text))
         made = self
         while made.shots and room(made, longest) < 0:
             made = replace(made, shots=made.shots[:-1])
@@ -169,7 +168,7 @@ class FewShot:
 class Choose(Predictor[ChooseOptions]):
     """A label for each text, or pair of texts, with the shots that fit beside it."""
 
-    name = "choose"
+    name, inputs = "choose", ("documents", "messages", "pairs")
     reply: ClassVar = {"label": {"type": "string", "description": "the likeliest label"}}
     _known: tuple[Any, FewShot] | None = None
     """The last options, and the examples that they name."""
@@ -291,8 +290,7 @@ def examples_of(path: str | Path) -> list[Labelled]:
 
 
 def _config(path: str | Path) -> DataConfig:
-    splits = {"train": {"path": str(path)}, "validation": {"fraction": 0.0}}
-    config = DataConfig.parse(splits)
+    config = DataConfig.parse({"train": {"path": str(path)}, "validation": {"fraction": 0.0}})
     for source in resolve(str(path), config):
         if source.kind not in FORMATS:
             raise DataError(

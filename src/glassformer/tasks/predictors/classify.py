@@ -12,7 +12,8 @@ from glassformer.core.axes import Tensor
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.tasks.options import ClassifyOptions
-from glassformer.tasks.predictors.predictor import HeadPredictor, Parsed, Prediction
+from glassformer.tasks.predictors.head import HeadPredictor
+from glassformer.tasks.predictors.predictor import Parsed, Prediction
 from glassformer.tasks.task import Task
 
 LIKELY = 0.5
@@ -137,7 +138,7 @@ class Classify(HeadPredictor[ClassifyOptions]):
         """See `Predictor`: the names of classes are listed."""
         number = {"type": "number", "minimum": 0, "maximum": 1}
         values = {
-            "labels": {"type": "array", "items": {"enum": list(task.outcomes())}},
+            "labels": {"type": "array", "items": {"enum": list(task.objective.outcomes())}},
             "probabilities": {"type": "object", "additionalProperties": number},
         }
         return {"type": "object", "properties": values, "required": list(values)}

@@ -68,17 +68,15 @@ class Draw(OfText[DrawOptions]):
         self, given: Any, options: DrawOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
         """See `Predictor`. ConfigError: a text longer than those of the training data."""
-        task: Any = self.task
         tokenizer: SequenceBuilder = self.processor.parts
         text = tokenizer.example([(TEXT, check_text(given))])
-        return Parsed(given, (brief(tokenizer, text, task.width),), number=number)
+        return Parsed(given, (brief(tokenizer, text, self.task.objective.width),), number=number)
 
     def predict(
         self, inputs: Iterable[Parsed], options: DrawOptions, elements: int = WHOLE
     ) -> Iterator[Picture | None]:
         """Yield the prediction of each input, and None after each step."""
-        task: Any = self.task
-        palette, first = task.palette, self.processor.vocab_size
+        palette, first = self.task.objective.palette, self.processor.vocab_size
         n, colours = palette.config.n_pixels, range(first, first + len(palette.colours))
         how = config_of(self.task, options)
         how = how.model_copy(update={"max_new_tokens": n, "stop": ()})

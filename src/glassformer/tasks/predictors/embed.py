@@ -23,14 +23,8 @@ from glassformer.layers.heads import Pool, pool
 from glassformer.models.trunk import check_trunk, streams
 from glassformer.processors.tokens.text_reader import TextReader, parts_of
 from glassformer.tasks.options import EmbedOptions
-from glassformer.tasks.predictors.predictor import (
-    ALL,
-    HeadPredictor,
-    OfText,
-    Parsed,
-    Prediction,
-    check_text,
-)
+from glassformer.tasks.predictors.head import HeadPredictor
+from glassformer.tasks.predictors.predictor import ALL, OfText, Parsed, Prediction, check_text
 from glassformer.tasks.task import Task
 
 Sum = tuple[Float[Tensor, "D"], int]

@@ -17,13 +17,8 @@ from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.processors.tokens.text_reader import TextReader
 from glassformer.tasks.options import FillOptions
-from glassformer.tasks.predictors.predictor import (
-    HeadPredictor,
-    OfText,
-    Parsed,
-    Prediction,
-    check_text,
-)
+from glassformer.tasks.predictors.head import HeadPredictor
+from glassformer.tasks.predictors.predictor import OfText, Parsed, Prediction, check_text
 from glassformer.tokenizers.text import Tokenizer
 
 TOGETHER = 32

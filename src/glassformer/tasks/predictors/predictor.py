@@ -7,21 +7,19 @@ the route and the method of a run have this name.
 """
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
 
-from glassformer.core.axes import Float, Tensor
-from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import cell_text
+from glassformer.recipe.train import Metric
 from glassformer.tasks.options import OPTIONS, Options
 from glassformer.tasks.task import Task
 
@@ -32,8 +30,6 @@ ALL = 1 << 62
 STEP = 1024
 """Elements of a step between which other requests get their next token."""
 Chosen = TypeVar("Chosen", bound=Options)
-Batches = Callable[[Sequence[Example]], Iterator[tuple[list[int], Batch]]]
-"""Examples to batches, each with the numbers of its examples in the order of their targets."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +87,10 @@ class Predictor(ABC, Generic[Chosen]):
 
     name: ClassVar[str]
     """The verb."""
+    inputs: ClassVar[tuple[str, ...]] = ()
+    """Inputs that it reads; (): all of its task's."""
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    """Scores of its predictions by which the best model may be chosen."""
     noun: ClassVar[str] = "Line"
     """Name of an input in an error, before its number."""
     together: int = 256
@@ -260,72 +260,8 @@ class OfText(Predictor[Chosen]):
         return tuple(self.reply)
 
 
-class HeadPredictor(Predictor[Chosen]):
-    """A predictor by what the head of the model says of each sequence."""
-
-    def compute(self, examples: Sequence[Example], options: Chosen) -> Any:
-        """Compute what a prediction needs of some sequences: by default their logits."""
-        return answers(self.model, examples, self.processor.batches, self.precision)
-
-    @abstractmethod
-    def prediction(self, one: Parsed, found: Sequence[Any], options: Chosen) -> Prediction:
-        """The prediction of an input, by what was computed for each of its sequences."""
-        ...
-
-    def predict(
-        self, inputs: Iterable[Parsed], options: Chosen, elements: int
-    ) -> Iterator[Prediction | None]:
-        """See `Predictor`: a step has at most this many elements, or one sequence."""
-        waiting: deque[tuple[Parsed, list[Any]]] = deque()
-        """Inputs, with what was computed of their sequences."""
-        group: list[tuple[list[Any], Example]] = []
-        size = 0
-
-        def compute() -> Iterator[Prediction | None]:
-            computed = self.compute([example for _, example in group], options)
-            for (found, _), one in zip(group, computed, strict=True):
-                found.append(one)
-            group.clear()
-            yield
-            yield from ready()
-
-        def ready() -> Iterator[Prediction]:
-            while waiting and len(waiting[0][1]) == len(waiting[0][0].windows):
-                yield self.prediction(*waiting.popleft(), options)
-
-        for one in inputs:
-            waiting.append((one, found := list[Any]()))
-            for example in one.windows:
-                if group and size + example.length > elements:
-                    yield from compute()
-                    size = 0
-                group.append((found, example))
-                size += example.length
-            yield from ready()
-        if group:
-            yield from compute()
-
-
 def check_text(given: Any) -> str:
     """Return a text; ConfigError: it is something else."""
     if not isinstance(given, str):
         raise ConfigError(f"A text or a list of texts is needed, not {str(given)[:60]!r}.")
     return given
-
-
-def answers(
-    model: Transformer,
-    examples: Sequence[Example],
-    batches: Batches,
-    precision: torch.dtype = torch.float32,
-) -> list[Float[Tensor, "W C"]]:
-    """Logits for each example in order, float32 on the CPU: [W, C] at elements `at`, or [1, C]."""
-    found: dict[int, Tensor] = {}
-    device = next(model.parameters()).device
-    with evaluating(model):
-        for numbers, batch in batches(examples):
-            with torch.autocast(device.type, precision, enabled=precision != torch.float32):
-                logits = model(batch.to(device)).logits.float().cpu()
-            counts = [1 if (at := examples[i].at) is None else len(at) for i in numbers]
-            found.update(zip(numbers, logits.split(counts), strict=True))
-    return [found[i] for i in range(len(examples))]

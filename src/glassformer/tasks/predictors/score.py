@@ -151,7 +151,7 @@ class Score(OfText[ScoreOptions]):
 class ScoreTargets(Score):
     """log p of the tokens of targets, of which each has its source."""
 
-    lines = True
+    lines, inputs = True, ("pairs",)
 
     def several(self, given: Any) -> tuple[bool, list[Any]]:
         """See `Predictor`: a tuple of a source and a target, or a list of them."""

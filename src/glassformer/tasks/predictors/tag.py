@@ -12,7 +12,8 @@ from glassformer.data.example import Example
 from glassformer.metrics.spans import mark_spans, spans
 from glassformer.processors.tokens.word_spans import split_punctuation
 from glassformer.tasks.options import TagOptions
-from glassformer.tasks.predictors.predictor import HeadPredictor, Parsed, Prediction
+from glassformer.tasks.predictors.head import HeadPredictor
+from glassformer.tasks.predictors.predictor import Parsed, Prediction
 from glassformer.tasks.task import Task
 
 TAGS = "tags"
@@ -141,6 +142,6 @@ class Tag(HeadPredictor[TagOptions]):
     @classmethod
     def schema(cls, task: Task) -> dict[str, Any]:
         """See `Predictor`: the names of tags are listed."""
-        tags = {"type": "array", "items": {"enum": list(task.outcomes())}}
+        tags = {"type": "array", "items": {"enum": list(task.objective.outcomes())}}
         values = {"words": {"type": "array", "items": {"type": "string"}}, "tags": tags}
         return {"type": "object", "properties": values, "required": list(values)}

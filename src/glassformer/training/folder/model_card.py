@@ -30,7 +30,7 @@ def card(
     model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any], origin: Origin
 ) -> str:
     """Return the card in Markdown, with the metadata of the ecosystem."""
-    config, train, of = model.config, task.recipe.train, task.card()
+    config, train, of = model.config, task.recipe.train, task.objective.card()
     n = sum(value.numel() for _, value in plain_parameters(model))
     mean = f" (mean of the weights of steps {', '.join(map(str, origin.averaged))})"
     return f"""---
@@ -46,7 +46,7 @@ parameters ({config.depths},
 {config.d_model} wide, {counted(config.n_heads, "head")}, context {config.max_length}), \
 trained from {_weights(train)}.
 
-- **Data**: {_files(task.recipe.data.train.path)}: {task.extent}; fingerprint \
+- **Data**: {_files(task.recipe.data.train.path)}: {task.feed.extent}; fingerprint \
 of the encoded data `{origin.data}`
 - **{of.reads}**: {of.tokenizer}
 - **Training**: step {step:,} of {train.steps:,}{mean if origin.averaged else ""}, {of.step} a \
@@ -116,7 +116,7 @@ def _scoring(task: Task, beside: bool) -> Iterator[str]:
     yield f"Measured on {_validation(task.recipe.data)}, in {train.precision}."
     if (n := train.evaluate.batches) is not None:
         yield f"Of these, {n:,} batches spread evenly."
-    yield from task.measured()
+    yield from task.objective.measured()
     if beside:
         yield "The baselines learned from the training split and are scored on the same inputs."
 

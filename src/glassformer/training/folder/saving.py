@@ -115,14 +115,14 @@ class Saving:
                 self.history.lines,
                 self._recipe,
                 self.run.name,
-                self._thumbnail if self.task.pictured else None,
+                None if self.task.processor.tokenizer else self._thumbnail,
             )
             write_text(self.run / "report.html", page)
         except CheckpointError as error:
             self.say(f"no report: {error}")
 
     def _thumbnail(self, where: str) -> str | None:
-        picture = self.task.thumbnail(where)
+        picture = self.task.objective.thumbnail(where)
         return None if picture is None else images.small(picture)
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class Saving:
         return state
 
     def _best_step(self, state: State) -> int | None:
-        return state.best_step if self.task.validated else state.step
+        return state.best_step if self.task.objective.validated else state.step
 
     def _export_best(self, state: State, origin: Origin) -> None:
         """Make sure that the run folder holds the best model of the checkpoints; CheckpointError:

@@ -19,7 +19,7 @@ from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.resuming import check_same, with_machine_of
 from glassformer.tasks.catalogue import kinds_of
-from glassformer.tasks.task import Task
+from glassformer.tasks.task import Kind, Task
 from glassformer.training.folder.model_files import INPUTS, MANIFEST
 from glassformer.training.folder.run_folder import saved_recipe
 
@@ -33,7 +33,7 @@ class Prepared:
     """A resolved recipe with its processor, records and machine."""
 
     recipe: Recipe
-    kind: type[Task]
+    kind: Kind
     processor: Processor
     records: Any
     machine: Machine
@@ -52,7 +52,7 @@ class Prepared:
             for name in (*INPUTS, MANIFEST):  # of a run that was stopped before it began
                 (self.folder / name).unlink(missing_ok=True)
         task = self.kind.open(self.recipe, self.processor, self.records, self.folder, kept=kept)
-        task.check_size()
+        task.objective.check_size()
         return task
 
 
@@ -88,10 +88,11 @@ def prepare(
     else:
         processor = inputs.load(run, recipe.data, begun.model, begun.facts)
     recipe = recipe.with_inputs(processor.model_fields())
-    recipe = kind.resolve(recipe, processor, records)
-    recipe = recipe.with_length(processor.longest(records))
+    recipe = kind.objective.resolve(recipe, processor, records)
+    if recipe.max_length_open:
+        recipe = recipe.with_length(kind.objective.longest(recipe, processor, records))
     processor = processor.for_training(recipe.facts, recipe.augment)
-    processor.check(records)
+    Task(kind, recipe, processor, run).objective.check(records)
     if begun is not None:
         check_same(recipe, begun, run)
     recipe.check()  # again: the data and the trunk changed the model

@@ -66,7 +66,7 @@ def set_up(
         task, machine = prepared.open(say), prepared.machine
         if processes.first:
             checkpoints.sweep()
-            state = checkpoints.first(resume, task.fingerprint, say, checkpoint)
+            state = checkpoints.first(resume, task.feed.fingerprint, say, checkpoint)
             if state.step < task.recipe.train.steps:
                 save_inputs(task, run, platform(machine.device))
     state = State(**processes.from_first(lambda: asdict(state)))
@@ -132,7 +132,7 @@ def describe(task: Task, machine: str, model: nn.Module) -> Iterator[str]:
         ids = (f"{symbol} {task.processor.tokenizer.specials[symbol]}" for symbol in symbols)
         begin = "" if train.init_from is None else ", beginning at the mean of the others"
         yield f"new tokens by id: {', '.join(ids)}{begin}"
-    yield from task.opening()
+    yield from task.objective.opening()
     if train.schedule.warmup_steps >= train.steps:
         yield (
             f"the warm-up of {train.schedule.warmup_steps} steps does not end within "

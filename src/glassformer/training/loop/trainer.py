@@ -64,9 +64,10 @@ class Trainer:
         self.task, self.machine, self.division = own.task, own.machine, own.division
         self.model, self.optimizer, self.state = own.model, own.optimizer, own.state
         self.run, self.processes, self.progress = run, own.processes, progress
+        self.objective = self.task.objective
         self.config = config = self.task.recipe.train
         self.whole_model: Transformer | None = None
-        self.flops = flops(self.task.recipe, self.task.length)
+        self.flops = flops(self.task.recipe, self.task.feed.length)
         saving = own.processes.apart() if config.save.background else own.processes
         self.checkpoints = Checkpoints(run, config.save, saving)
         self.processes.from_first(lambda: self.checkpoints.go_on_from(self.state.step))
@@ -82,7 +83,7 @@ class Trainer:
         self.announce()
         self.progress.before("scoring baselines")
         baselines = self.processes.from_first(
-            lambda: self.history.add_baselines(self.state.step, self.task.training_baselines())
+            lambda: self.history.add_baselines(self.state.step, self.objective.training_baselines())
         )
         self.processes.hurry()
         self.origin = Origin(self.state.data, environment(self.machine), baselines)
@@ -90,7 +91,7 @@ class Trainer:
             restored = lambda: asdict(self.saving.restore(self.state, self.origin))
             self.state = State(**self.processes.from_first(restored))
         config, own = self.config, self.division.readers
-        share = partial(self.task.share, rank=own.rank, count=own.count)
+        share = partial(self.task.feed.share, rank=own.rank, count=own.count)
         ahead = batches_ahead(share, self.state.step, config.steps, config.workers)
         with (
             interruptions(stop),
@@ -117,7 +118,7 @@ class Trainer:
         return self._result(interrupted)
 
     def _result(self, interrupted: int | None) -> Result:
-        state, use = self.state, self.task.card().use.partition("\n")[0]
+        state, use = self.state, self.objective.card().use.partition("\n")[0]
         best = of_model(self.history.lines, state.best_step).scores
         baselines = report(self.origin.baselines, best, self.progress.message)
         return Result(
@@ -141,7 +142,7 @@ class Trainer:
             seed=config.seed,
             precision=self.machine.precision,
             max_grad_norm=config.optimizer.max_grad_norm,
-            loss=self.task.loss,
+            loss=self.objective.loss,
             consistency=config.consistency,
             outcomes=self.task.recipe.model.outcomes,
             compiled=config.compile,
@@ -203,7 +204,7 @@ class Trainer:
         parts = [f"step {step}/{steps}", f"loss {loss:.4f}"]
         if "loss" in (scores := self.validation.scores):
             parts.append(f"validation {scores['loss']:.4f}")
-        parts.append(self.task.pace(speed))
+        parts.append(self.objective.pace(speed))
         if (share := speed * self.flops / self.machine.peak) <= 1:  # else it was measured too low
             parts.append(f"{share:.0%} of peak")
         parts.append(f"{clock((steps - step) * self.per_step)} left")
@@ -213,7 +214,7 @@ class Trainer:
         """Leave out a step whose loss or gradient is not finite, if the recipe allows it; else
         TrainingError, its batch named."""
         step, most = self.state.step, self.config.skip_not_finite
-        excerpt = self.task.excerpt(self.task.batches(step)[error.part or 0])
+        excerpt = self.objective.excerpt(self.task.feed.batches(step)[error.part or 0])
         told = f"{error} The batch of this step begins with {excerpt!r}"
         if self.skipped == most:
             passed = f"; {counted(most, 'step')} before it were skipped" if most else ""
@@ -251,7 +252,7 @@ class Trainer:
             self.division.part(self.optimizer.state()),
             replace(self.state, between=between),
             self.origin,
-            self._whole() if better or not self.task.validated else None,
+            self._whole() if better or not self.objective.validated else None,
             last=stopped or step == config.steps,
         )
         self.saving.report()

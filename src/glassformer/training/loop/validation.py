@@ -41,7 +41,7 @@ class Validation:
         """Score the validation split; return the new state, and whether it is the best so far.
         Without such a split, False."""
         begin = time.perf_counter()
-        scores = self.task.scores(self.whole(), self.machine.precision, self.processes)
+        scores = self.task.objective.scores(self.whole(), self.machine.precision, self.processes)
         if scores is None:
             return state, False
         if not math.isfinite(scores["loss"]):
@@ -68,7 +68,7 @@ class Validation:
         run = self.saving.run
         mean = model_to_fill(self.task.recipe, run, state.base, self.machine.device)
         self.processes.each(lambda: fill_mean(self.checkpoints, steps, mean))
-        scores = self.task.scores(mean, self.machine.precision, self.processes)
+        scores = self.task.objective.scores(mean, self.machine.precision, self.processes)
         better = scores is None or self._is_better(scores, state)
         if better:
             self.scores = scores or {}
@@ -108,7 +108,7 @@ class Validation:
 
     def _write_sample(self, model: Transformer, step: int) -> None:
         try:
-            sample = self.task.sample(model)
+            sample = self.task.objective.sample(model)
         except GlassformerError as error:  # a sample is not worth losing a run
             self.say(f"no sample at step {step}: {error}")
             return

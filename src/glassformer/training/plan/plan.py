@@ -97,14 +97,14 @@ class Plan:
 def make_plan(recipe: Recipe) -> Plan:
     """Measure three real training steps, and count the rest."""
     with temporary_task(recipe) as task:
-        rows, unit = task.sequences, task.processor.unit
-        step = f"{rows * task.length:,} {plural(unit)}"
+        rows, unit = task.feed.sequences, task.processor.unit
+        step = f"{rows * task.feed.length:,} {plural(unit)}"
         if task.processor.elements != "tokens":
             step = f"{rows:,} {task.processor.noun}s, {step}"
         train, threads = recipe.train, torch.get_num_threads()
         machine = choose_machine(train.device, train.precision, threads)
-        seconds = step_seconds(task.recipe, machine, task.batches, task.loss)
-        sizes = task.length, rows, unit, step, task.elements
+        seconds = step_seconds(task.recipe, machine, task.feed.batches, task.objective.loss)
+        sizes = task.feed.length, rows, unit, step, task.feed.elements
         return _plan(task.recipe, machine, seconds, *sizes)
 
 

@@ -20,10 +20,9 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
-from glassformer.tasks.predictors.embed import Embed
-from glassformer.tasks.predictors.fill import Fill
-from glassformer.tasks.task import Card, Sample
-from glassformer.tasks.text_generation import RunningText
+from glassformer.tasks.objectives.feed import WindowFeed
+from glassformer.tasks.objectives.next_token import WindowObjective
+from glassformer.tasks.objectives.objective import Card, Sample
 from glassformer.tokenizers.text import Tokenizer
 
 EVALUATION = 1 << 62
@@ -33,17 +32,30 @@ ROWS = 32
 SHOWN = 48
 
 
-class FillMask(RunningText):
+class MaskedFeed(WindowFeed):
+    """Windows of running text with masks."""
+
+    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
+        """See `Feed`; masked as a whole and then cut, so that micro-batches change nothing."""
+        train = self.recipe.train
+        rows = windows(self.objective.split("train"), self.order.rows(step), self.length)
+        whole, numbers = (
+            self.objective.masking(rows, train.seed, step),
+            np.arange(len(rows.elements)),
+        )
+        pieces = micro_batches(numbers, train.micro_batches, rank, count)
+        batches = [masked_rows(whole, piece) for piece in pieces.rows]
+        return Share(batches, pieces.first, pieces.idle)
+
+
+class MaskedTokens(WindowObjective):
     """Hidden tokens of running text, each predicted from both sides of it."""
 
-    uses = (Fill, Embed)
-    verb = "fill"
-    capabilities, outcome_kind = ("masked",), "tokens"
-    summary = "predicts the masked tokens of a text"
+    feeds = MaskedFeed
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """See `Task`. ConfigError: a tokenizer without a mask."""
+        """See `Objective`. ConfigError: a tokenizer without a mask."""
         masking_of(processor.tokenizer, recipe.train)
         return super().resolve(recipe, processor, records)
 
@@ -52,32 +64,23 @@ class FillMask(RunningText):
         """How this recipe masks."""
         return masking_of(self.processor.tokenizer, self.recipe.train)
 
-    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
-        """See `Task`; masked as a whole and then cut, so that micro-batches change nothing."""
-        train = self.recipe.train
-        rows = windows(self.split("train"), self.order.rows(step), self.length)
-        whole, numbers = self.masking(rows, train.seed, step), np.arange(len(rows.elements))
-        pieces = micro_batches(numbers, train.micro_batches, rank, count)
-        batches = [masked_rows(whole, piece) for piece in pieces.rows]
-        return Share(batches, pieces.first, pieces.idle)
-
     def measured(self) -> list[str]:
-        """See `Task`."""
+        """See `Objective`."""
         share = self.recipe.train.mask_fraction
         return [f"A share of {share:g} of the tokens is masked, the same ones at every evaluation."]
 
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """See `Task`: the masks are the same at every evaluation."""
+        """See `Objective`: the masks are the same at every evaluation."""
         tokens, length = self.split(split), model.config.max_length
         batches = masked_batches(tokens, self.masking, length, of.limit)
         return evaluate(model, batches, of.precision, of.processes).result()
 
     def sampled(self, model: Transformer) -> Sample:
-        """See `Task`: the beginning of the text; in brackets the prediction | the hidden token."""
+        """See `Objective`: the first tokens; in brackets the prediction | the hidden token."""
         split, tokenizer = self.split(self.shown_split), self.processor.tokenizer
-        ids = torch.from_numpy(split.tokens[: min(SHOWN, self.length)].astype(np.int64))[None]
+        ids = torch.from_numpy(split.tokens[: min(SHOWN, self.feed.length)].astype(np.int64))[None]
         batch = self.masking(Batch(ids), 0, EVALUATION)
         assert batch.at is not None
         assert batch.targets is not None
@@ -91,7 +94,7 @@ class FillMask(RunningText):
         return Sample(text, {"sample": text})
 
     def card(self) -> Card:
-        """See `Task`."""
+        """See `Objective`."""
         use = (
             f"glassformer train ud-tagging train.init_from={self.folder} --run ...\n"
             f'glassformer fill {self.folder} --text "... ___ ..."\n'
@@ -100,7 +103,7 @@ class FillMask(RunningText):
         return replace(super().card(), use=use)
 
     def excerpt(self, batch: Batch) -> str:
-        """See `Task`."""
+        """See `Objective`."""
         ids = batch.elements[0, :24].tolist()
         return self.processor.tokenizer.decode(ids, skip_specials=False)
 

@@ -25,23 +25,24 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.media.image import ImageProcessor
 from glassformer.processors.media.processor import request_of, skips
-from glassformer.processors.parts import PartsProcessor
+from glassformer.processors.parts import PartsProcessor, check_row
 from glassformer.processors.parts_inputs import PartsInputs
-from glassformer.processors.processor import EncodedInput, Processor, ids_of
-from glassformer.processors.tokens.elements import Element, token_elements
+from glassformer.processors.processor import Processor, ids_of
+from glassformer.processors.tokens.elements import Element, EncodedInput, token_elements
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
-from glassformer.tasks.generative import GenerativeTask
+from glassformer.tasks.objectives.examples import GeneratedTokens, shown
+from glassformer.tasks.objectives.objective import Card, Sample
 from glassformer.tasks.options import DrawOptions
 from glassformer.tasks.predictors.draw import Draw, brief
-from glassformer.tasks.shown import shown
-from glassformer.tasks.task import Card, Sample
 
 ARRAY, SHOWN = "pixels", 3
 
 
 class ImageTargets(PartsInputs):
     """Rows of text whose target images could be read, with their stored pixels."""
+
+    has_targets = True
 
     def __init__(self, inputs: PartsInputs, pixels: ArraySplit, paths: Sequence[str]):
         at = {paths[item]: i for i, item in enumerate(pixels.kept.tolist())}
@@ -60,17 +61,12 @@ class ImageTargets(PartsInputs):
         yield "\n".join(row.image for row in self.records).encode(errors="replace")
 
 
-class TextToImage(GenerativeTask):
+class Pixels(GeneratedTokens):
     """An image for each text."""
-
-    uses = (Draw, *GenerativeTask.uses)
-    verb = "draw"
-    capabilities = ("generates", "draws")
-    summary = "draws an image of a text, pixel by pixel"
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
-        """See `Task`: a sequence is as long as the longest text and an image."""
+        """See `Objective`: a sequence is as long as the longest text and an image."""
         assert isinstance(processor, PartsProcessor)
         if (
             recipe.processor.palette is None
@@ -97,7 +93,7 @@ class TextToImage(GenerativeTask):
         return self.recipe.model.max_length - self._config.n_pixels + 1
 
     def check_folder(self) -> None:
-        """See `Task`: the colours and the tokens are as many as the model's, or fewer."""
+        """See `Objective`: the colours and the tokens are as many as the model's, or fewer."""
         palette, model = Palette.load(self.folder), self.recipe.model
         tokens = self.processor.vocab_size + len(palette.colours)
         if tokens > model.vocab_size or palette.config.n_pixels > model.max_length:
@@ -123,19 +119,19 @@ class TextToImage(GenerativeTask):
         return Palette.learn(self._config, self.training.array, train.seed)
 
     def save(self, folder: Path) -> None:
-        """See `Task`."""
+        """See `Objective`."""
         super().save(folder)
         self.palette.save(folder)
 
     def stored(self) -> None:
-        """See `Task`: target images are stored apart, and decoded again."""
+        """See `Objective`: target images are stored apart, and decoded again."""
         return
 
     @classmethod
     def data_of(
         cls, recipe: Recipe, inputs: Mapping[str, PartsInputs], folder: Path
     ) -> dict[str, ImageTargets]:
-        """See `Task`: the target images are stored, each once."""
+        """See `Objective`: the target images are stored, each once."""
         config = recipe.processor.palette
         assert config is not None
         for of in inputs.values():
@@ -172,44 +168,53 @@ class TextToImage(GenerativeTask):
         ]
 
     def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
-        """See `RecordTask`."""
+        """See `ExampleObjective`."""
         return self.answered(self.training, numbers)
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """See `RecordTask`."""
+        """See `ExampleObjective`."""
         own = np.maximum(self.training.lengths, self.width)
         return own + self._config.n_pixels - 1
 
     def opening(self) -> list[str]:
-        """See `Task`."""
+        """See `Objective`."""
         return [self.palette.described(), *super().opening()]
 
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """See `Task`: each pixel given those before it, and `bits_per_pixel`."""
+        """See `Objective`: each pixel given those before it, and `bits_per_pixel`."""
         scores = super().evaluate(model, split, of)
         return scores | {"bits_per_pixel": scores["loss"] / math.log(2)}
 
-    def sampled(self, model: Transformer) -> Sample:
-        """See `Task`: images drawn for the first texts, in characters for their shades."""
+    line = "{text}\n{drawn}"
+
+    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+        """See `ExampleObjective`: images for the first texts, in characters for their shades."""
         records, of = self.split(self.shown_split).records, self.recipe.generate
         texts = list(dict.fromkeys(map(shown, records)))[:SHOWN]
         how = DrawOptions.parse({"temperature": of.temperature, "seed": of.seed})
         rows = [
             {"text": text, "drawn": one.line()}
-            for text, one in zip(texts, Draw(model, self).predict_each(texts, how), strict=True)
+            for text, one in zip(
+                texts, Draw(model, self.task).predict_each(texts, how), strict=True
+            )
         ]
-        text = "\n".join(f"{row['text']}\n{row['drawn']}" for row in rows)
-        return Sample(text, {"samples": rows, "sample": text, "inputs": texts})
+        return rows, texts
+
+    def sampled(self, model: Transformer) -> Sample:
+        """See `Objective`: also as text for the report."""
+        found = super().sampled(model)
+        rows = found.values
+        return Sample(found.text, {"samples": rows["samples"], "sample": found.text} | rows)
 
     def excerpt(self, batch: Batch) -> str:
-        """See `Task`: the text."""
+        """See `Objective`: the text."""
         return self.processor.tokenizer.decode(batch.elements[0, : self.width].tolist())
 
     def piece(self, index: int) -> str:
-        """See `Task`: a piece of text, or a colour."""
+        """See `Objective`: a piece of text, or a colour."""
         colour = index - (size := self.processor.vocab_size)
         if colour < 0:
             return self.processor.tokenizer.piece(index)
@@ -217,7 +222,7 @@ class TextToImage(GenerativeTask):
         return "#" + bytes(known[colour].tolist()).hex() if index < size + len(known) else ""
 
     def encode(self, given: Any) -> EncodedInput:
-        """See `Task`: a text up to the place of the first pixel, or ids of tokens and colours."""
+        """See `Objective`: a text up to the first pixel, or ids of tokens and colours."""
         size = self.processor.vocab_size
         if ids_of(given) is not None:
             found = self.processor.encode(given)
@@ -228,23 +233,23 @@ class TextToImage(GenerativeTask):
             return replace(found, elements=tuple(named))
         parts, width = self.processor.named_parts(given), self.width
         ids = brief(self.processor.parts, self.processor.example(parts), width).ids.tolist()
-        own = self.processor.encode([given] if isinstance(given, str | Mapping) else given).elements
+        own = self.processor.encode([{kind: thing} for kind, thing in parts]).elements
         more = token_elements(self.processor.tokenizer, ids[len(own) :])
         return EncodedInput(Batch(torch.tensor([ids])), (*own, *more))
 
     def outcomes(self) -> tuple[str, ...]:
-        """See `Task`."""
+        """See `Objective`."""
         size, names = self.processor.vocab_size, list(super().outcomes())
         for i in range(size, size + len(self.palette.colours)):
             names[i] = self.piece(i)
         return tuple(names)
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
-        """See `Task`."""
+        """See `Objective`."""
         return list(sampled)
 
     def next_tokens(self, prompt: Sequence[int], given: Sequence[int]) -> tuple[range, int]:
-        """See `Task`: the colours, as many as the image has pixels left."""
+        """See `Objective`: the colours, as many as the image has pixels left."""
         size = self.processor.vocab_size
         colours = range(size, size + len(self.palette.colours))
         if wrong := [index for index in given if index not in colours]:
@@ -255,13 +260,13 @@ class TextToImage(GenerativeTask):
         return colours, self._config.n_pixels - sum(index in colours for index in prompt)
 
     def card(self) -> Card:
-        """See `Task`."""
+        """See `Objective`."""
         card = super().card()
         return replace(card, tokenizer=f"{card.tokenizer}; {self.palette.described()}")
 
     @property
     def use(self) -> str:
-        """See `RecordTask`."""
+        """See `ExampleObjective`."""
         return f"glassformer draw {self.folder} --prompt TEXT --out out.png"
 
 
@@ -274,7 +279,4 @@ def check_rows(rows: Sequence[Mixed], lengths: Sequence[int] | np.ndarray, recip
             raise DataError(
                 f"{row.where} has no image to be drawn; set data.target_image, or another task"
             )
-        if (n := int(length) + more) > most:
-            raise DataError(
-                f"{row.where} has {n} elements and the model {most}; raise model.max_length"
-            )
+        check_row(row, int(length) + more, most)

@@ -21,11 +21,8 @@ from glassformer.pages.batch_page import (
     Token,
     batch_html,
 )
-from glassformer.processors.media.audio import AudioProcessor
-from glassformer.processors.media.inputs import MediaInputs
 from glassformer.processors.media.processor import MediaProcessor
-from glassformer.tasks.classification import Classification
-from glassformer.tasks.encoded_rows import EncodedRow, token_rows
+from glassformer.run.encoded_rows import EncodedRow, token_rows
 from glassformer.tasks.task import Task
 
 TICKS = (100, 200, 500, 1000, 2000, 4000, 8000, 16000)
@@ -72,19 +69,17 @@ def _shades(means: np.ndarray, sound: bool) -> list[list[int]]:
 
 def media_rows(task: Task, rows: int, step: int) -> Iterator[EncodedMedia]:
     """The first `rows` images or audio clips of a step's batch."""
-    assert isinstance(task, Classification)
-    inputs, processor = task.training, task.processor
-    assert isinstance(inputs, MediaInputs)
-    numbers = [i for row in task.order.rows(step) for i in row]
-    pairs = ((b.elements, b.targets) for b in task.batches(step) if b.targets is not None)
+    inputs, processor = task.objective.training, task.processor
+    config = processor.reader.config
+    numbers = [i for row in task.feed.order.rows(step) for i in row]
+    pairs = ((b.elements, b.targets) for b in task.feed.batches(step) if b.targets is not None)
     targets = (row for pair in pairs for row in zip(*pair, strict=True))
     for number, (patches, target) in zip(numbers[:rows], targets, strict=False):
         where, array = inputs.records[number].where, inputs.array[[number]]
-        about = (Path(where).name, _shares(task.classes.names, target))
+        about = (Path(where).name, _shares(task.objective.classes.names, target))
         read = (patches.numpy(), processor.reader.grid)
         restored = processor.restored(patches)
-        if isinstance(processor, AudioProcessor):
-            config = processor.reader.config
+        if isinstance(config, AudioConfig):
             samples = processor.sounds(array, np.array([number]), step)[0]
             sound = (samples, config.rate, restored, _ticks(config))
             yield EncodedMedia(EncodedAudio(*about, *sound, *read), where)
@@ -105,14 +100,16 @@ def batch_page(task: Task, rows: int, step: int, title: str) -> str:
         shown: list[EncodedInput] = [one.drawn for one in media_rows(task, rows, step)]
     else:
         shown = list(_sequences(task, rows, step))
-    said = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in task.opening()]
+    said = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in task.objective.opening()]
     first = f"The first {len(shown)} of the batch of step {step:,}, as the model reads them."
     return batch_html(title, [first, *said], shown)
 
 
 def _sequences(task: Task, rows: int, step: int) -> Iterator[EncodedSequence]:
     readers: Mapping[str, MediaProcessor] = task.processor.media()
-    places = ((batch, row) for batch in task.batches(step) for row in range(len(batch.elements)))
+    places = (
+        (batch, row) for batch in task.feed.batches(step) for row in range(len(batch.elements))
+    )
     encoded = zip(token_rows(task, rows, step), places, strict=False)
     for number, (one, (batch, row)) in enumerate(encoded, 1):
         said = [

@@ -15,29 +15,24 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
-from glassformer.tasks.labels import LabelScores, LabelTask
+from glassformer.tasks.objectives.labels import Classes, LabelObjective, LabelScores
+from glassformer.tasks.objectives.objective import Sample
 from glassformer.tasks.options import TagOptions
-from glassformer.tasks.predictors.embed import Embed
 from glassformer.tasks.predictors.tag import Tag
-from glassformer.tasks.task import Sample
 
 SHOWN, WORDS = 3, 24
 
 
-class TokenClassification(LabelTask):
+class WordClasses(LabelObjective):
     """A class for each word of a sentence, or of the texts in a row of parts."""
 
-    uses = (Tag, Embed)
-    capabilities, outcome_kind = ("tags",), "tags"
-    summary = "assigns a tag to each word of a text"
-    verb = "tag"
+    outcome = "tags"
     metrics = ("loss", "accuracy", "macro_f1", "f1")
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
-        """See `Task`. DataError: a training tag that `model.classes` lacks, or only one."""
+        """See `Objective`. DataError: a training tag that `model.classes` lacks, or only one."""
         recipe, train = recipe.with_vocabulary(processor.vocab_size), records.get("train", ())
         check_tags(processor, chain.from_iterable(records.values()))
         recipe = recipe.with_classes(sorted(set(chain.from_iterable(one.tags for one in train))))
@@ -61,16 +56,16 @@ class TokenClassification(LabelTask):
         return recipe
 
     def target(self, record: Any, units: slice) -> dict[str, Any]:
-        """See `RecordTask`."""
+        """See `ExampleObjective`."""
         return {"targets": self.classes.numbers(record.tags)[units]}
 
     def counts(self) -> np.ndarray:
-        """See `LabelTask`."""
+        """See `LabelObjective`."""
         targets = np.concatenate([target["targets"] for target in self.targets])
         return np.bincount(targets, minlength=len(self.classes.names))
 
     def opening(self) -> list[str]:
-        """See `Task`: also whether tags mark spans."""
+        """See `Objective`: also whether tags mark spans."""
         names = self.classes.names
         listed = f"{', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
         sentences = [*super().opening(), f"{len(names)} tags: {listed}"]
@@ -81,7 +76,7 @@ class TokenClassification(LabelTask):
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """See `Task`: `loss`, `accuracy`, a table by class; of spans `f1`, `precision`, `recall`.
+        """See `Objective`: `loss`, `accuracy`, a table by class; `f1` and its parts of spans.
 
         A tag that the model does not know is wrong, and counted by name in `unseen_classes`.
         """
@@ -91,7 +86,7 @@ class TokenClassification(LabelTask):
 
         def compute(inputs: Sequence[Any]) -> list[list[np.ndarray]]:
             every = TagOptions(top=len(names))
-            found = Tag(model, self, of.precision).predict_each(inputs, every)
+            found = Tag(model, self.task, of.precision).predict_each(inputs, every)
             return [[tags.classes, tags.probabilities] for tags in found]
 
         found = chain.from_iterable(of.processes.spread(blocks(given), compute))
@@ -112,27 +107,27 @@ class TokenClassification(LabelTask):
         return scores.result(score.result() | by_span, table, score.confusion())
 
     def measured(self) -> list[str]:
-        """See `Task`."""
+        """See `Objective`."""
         said = ["Accuracy is of words; macro F1 is the mean over the tags that occur."]
         spans = "F1, precision and recall are of spans, right in kind, beginning and end."
         return [*said, spans] if mark_spans(self.outcomes()) else said
 
     @property
     def main_metric(self) -> str:
-        """See `LabelTask`."""
+        """See `LabelObjective`."""
         return "f1" if mark_spans(self.outcomes()) else "accuracy"
 
     def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
-        """See `LabelTask`."""
+        """See `LabelObjective`."""
         names = self.outcomes()
         row = lambda one: Tagged(self._words(one), one.tags)
         return tag_baselines(names, mark_spans(names), map(row, train), list(map(row, asked)))
 
     def sampled(self, model: Transformer) -> Sample:
-        """See `Task`: the first inputs with their tags, wrong ones beside the right."""
+        """See `Objective`: the first inputs with their tags, wrong ones beside the right."""
         (records, given), rows = self.samples(SHOWN), []
         inputs = map(self.processor.given, records)
-        found = Tag(model, self).predict_each(inputs, TagOptions())
+        found = Tag(model, self.task).predict_each(inputs, TagOptions())
         for record, tags in zip(records, found, strict=True):
             words = zip(self._words(record)[:WORDS], record.tags, tags.tags, strict=False)
             rows.append([{"word": w, "tag": f, "right": t} for w, t, f in words])

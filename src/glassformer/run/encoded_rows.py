@@ -97,7 +97,7 @@ def _drawn(seen: list[bool]) -> str:
 
 def token_rows(task: Task, rows: int, step: int) -> Iterator[EncodedRow]:
     """The first `rows` rows of tokens of a step's batch."""
-    for batch in task.batches(step):
+    for batch in task.feed.batches(step):
         for row in range(min(rows, len(batch.elements))):
             yield _row(task, batch, row)
         rows -= min(rows, len(batch.elements))
@@ -111,12 +111,12 @@ def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[Any]]:
     """
     assert batch.targets is not None
     at, targets = batch.at, batch.targets.tolist()
-    if at is None and config.head != "classify":
+    if at is None and not config.one_output:
         return targets
     if at is None:
         first = "first" if config.pool == "first" else "last"
         at = pooled_at(batch.where(), len(batch.elements), first)
-        if config.multi_label:
+        if not config.outcomes.exclusive:
             targets = [sum(1 << c for c, own in enumerate(target) if own) for target in targets]
     rows, width = torch.full_like(batch.elements, IGNORE).tolist(), batch.elements.shape[1]
     for place, target in zip(at.tolist(), targets, strict=True):
@@ -126,9 +126,10 @@ def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[Any]]:
 
 def _row(task: Task, batch: Batch, row: int) -> EncodedRow:
     config, targets = task.recipe.model, targets_by_slot(task.recipe.model, batch)[row]
-    stack = "encoder" if config.architecture == "encoder" else "decoder"
+    reads_past = config.is_decoder_only or batch.source is not None
+    stack = "decoder" if reads_past else "encoder"
     encoded = replace(
-        _encoded(batch, row, task.piece, attention_mask(config, stack)),
+        _encoded(batch, row, task.objective.piece, attention_mask(config, stack)),
         targets=targets,
         target_pieces=["" if target == IGNORE else _named(task, target) for target in targets],
     )
@@ -136,14 +137,16 @@ def _row(task: Task, batch: Batch, row: int) -> EncodedRow:
         return encoded
     return replace(
         encoded,
-        source=_encoded(source, row, task.source_piece, attention_mask(config, "encoder")),
+        source=_encoded(
+            source, row, task.objective.source_piece, attention_mask(config, "encoder")
+        ),
         cross=_seen(CROSSED.mask, batch.where(), source.where(), row),
     )
 
 
 def _named(task: Task, target: Any) -> str:
     if isinstance(target, int):
-        return task.target_name(target)
+        return task.objective.target_name(target)
     return " ".join(f"{value:.3g}" for value in target)
 
 

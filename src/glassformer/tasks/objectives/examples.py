@@ -1,0 +1,146 @@
+"""Bases of objectives on single records: encoded inputs with their targets, or tokens to write."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from glassformer.core.batch import Batch
+from glassformer.core.errors import plural
+from glassformer.data.example import Example
+from glassformer.data.order import spread
+from glassformer.data.records.pairs import PairText
+from glassformer.models.transformer import Transformer
+from glassformer.processors.inputs import Inputs
+from glassformer.processors.tokens.elements import EncodedInput
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.objectives.feed import ExampleFeed
+from glassformer.tasks.objectives.objective import Card, Objective, Sample
+
+LONGEST = 400
+
+
+def merged(examples: Sequence[Example], targets: Sequence[dict[str, Any]]) -> list[Example]:
+    """Examples with their targets."""
+    return [replace(e, **t) if t else e for e, t in zip(examples, targets, strict=True)]
+
+
+class ExampleObjective(Objective):
+    """A task whose training data are examples."""
+
+    feeds = ExampleFeed
+
+    def target(self, record: Any, units: slice) -> dict[str, Any]:
+        """Targets of a sequence with these units of a record, as fields of an example."""
+        raise NotImplementedError
+
+    share_prefix: bool = False
+    """Whether examples with the same first elements may be read in one row."""
+
+    @cached_property
+    def training(self) -> Inputs:
+        """The training inputs."""
+        return self.split("train")
+
+    @cached_property
+    def targets(self) -> list[dict[str, Any]]:
+        """The target of each training sequence."""
+        return self.targets_of(self.training, range(len(self.training.owner)))
+
+    def targets_of(self, inputs: Inputs, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """The targets of some sequences."""
+        if inputs.has_targets:
+            return [{}] * len(numbers)
+        owner, records = inputs.owner, inputs.records
+        return [self.target(records[int(owner[i])], inputs.units(i)) for i in numbers]
+
+    def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
+        """Training examples with their targets."""
+        return merged(self.training.examples(numbers, step), [self.targets[i] for i in numbers])
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Elements of each training sequence, its answer among them."""
+        return self.training.lengths
+
+    def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
+        """The batch of these rows of examples."""
+        return self.processor.collate(rows)
+
+    line: ClassVar[str] = "{source}\n  -> {output}"
+    """A row of a sample, for a person."""
+
+    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+        """Rows of a sample with what is right, and their inputs as those of requests."""
+        raise NotImplementedError
+
+    def sampled(self, model: Transformer) -> Sample:
+        """See `Objective`: the first records."""
+        rows, given = self.rows(model)
+        text = "\n".join(self.line.format(**row) for row in rows)
+        return Sample(text, {"samples": rows, "inputs": given})
+
+    def samples(self, n: int) -> tuple[list[Any], list[Any]]:
+        """The first `n` records to show, and the same as inputs of requests."""
+        records = self.split(self.shown_split).records[:n]
+        return records, [one for record in records for one in self.processor.request_of(record)]
+
+    @property
+    def use(self) -> str:
+        """A command that uses the model."""
+        return f"glassformer {self.task.verb} {self.folder} < lines"
+
+    def card(self) -> Card:
+        """See `Objective`."""
+        train, noun = self.recipe.train, f"{self.processor.noun}s"
+        size = f"{train.batch_size} {noun}"
+        if train.batch_tokens is not None:
+            size = f"at most {train.batch_tokens:,} {plural(self.processor.unit)}"
+        read = "; ".join(self.processor.description()).removeprefix("tokenizer: ")
+        reads = "Tokenizer" if self.processor.elements == "tokens" else noun.capitalize()
+        return Card(read, size, f"{self.use}\nglassformer evaluate {self.folder}", reads)
+
+
+class GeneratedTokens(ExampleObjective):
+    """Tokens for each input; loss is on these tokens alone."""
+
+    def answered(self, inputs: Inputs, numbers: Sequence[int]) -> list[Example]:
+        """Examples with the tokens to be generated."""
+        return merged(inputs.examples(numbers), self.targets_of(inputs, numbers))
+
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Objective`: up to what is generated."""
+        return self.processor.prompt(given, self.recipe.model.is_encoder_decoder)
+
+    def measured(self) -> list[str]:
+        """See `Objective`."""
+        return ["Loss and accuracy are of each target given those before it."]
+
+    def evaluate(
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
+    ) -> dict[str, Any]:
+        """See `Objective`: each target given those before it."""
+        inputs = self.split(split)
+        groups = inputs.groups(model.config.max_length)
+        chosen = (groups[i] for i in spread(len(groups), of.limit))
+        batches = (self.collate([[e] for e in self.answered(inputs, own)]) for own in chosen)
+        return evaluate(model, batches, of.precision, of.processes).result()
+
+
+def shown(record: Any) -> str:
+    """Its text (of two texts, both), its source, its parts with the names of their files, or the
+    file's place."""
+    if isinstance(record, PairText):
+        return record.source
+    parts = getattr(record, "parts", None)
+    if parts is not None:
+        return " ".join(
+            value if kind == "text" else f"[{Path(value).name}]" for kind, value in parts
+        )
+    text, pair = getattr(record, "text", None), getattr(record, "pair", None)
+    if text is None:
+        return record.where
+    return (text if pair is None else f"{text} / {pair}")[:LONGEST]

@@ -1,0 +1,205 @@
+"""Feeds: the encoded training data of an objective as batches, a function of (seed, step).
+
+windows, or examples with targets ──order──> rows of a step ──cut──> micro-batches of each process
+"""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from glassformer.core.batch import Batch
+from glassformer.core.errors import counted, plural
+from glassformer.data.collate import Share, micro_batches, windows
+from glassformer.data.order import WindowOrder
+from glassformer.data.tokens import training_order
+from glassformer.processors.inputs import Order, Sizes
+
+READ_WHOLE = 1 << 20
+"""Tokens up to which all of a split are hashed."""
+
+
+class Feed(ABC):
+    """The batches of an objective's training data."""
+
+    def __init__(self, objective: Any):
+        self.objective, self.recipe = objective, objective.recipe
+        self.processor = objective.processor
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Elements of a typical training sequence."""
+        ...
+
+    @property
+    @abstractmethod
+    def elements(self) -> int:
+        """Elements of all training data (of pairs, targets)."""
+        ...
+
+    @property
+    def parts(self) -> int:
+        """Number of which the sequences of a step are a multiple."""
+        return 1
+
+    @property
+    def sequences(self) -> int:
+        """Sequences in a step, about."""
+        train, parts = self.recipe.train, self.parts
+        if train.batch_tokens is None:
+            return train.batch_size
+        return max(1, train.batch_tokens // self.length // parts) * parts
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Hash of the training data, 16 hex digits."""
+        ...
+
+    @property
+    def extent(self) -> str:
+        """Amount of training data, in words."""
+        return f"{self.elements:,} {plural(self.processor.unit)}"
+
+    @abstractmethod
+    def opening(self) -> list[str]:
+        """Sentences on the data."""
+        ...
+
+    @abstractmethod
+    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
+        """The micro-batches of a step that process `rank` of `count` computes, a function of (seed,
+        step, rank, count); together those of all processes are the same for any `count`."""
+        ...
+
+    def batches(self, step: int) -> list[Batch]:
+        """All micro-batches of a step."""
+        return self.share(step).batches
+
+
+class WindowFeed(Feed):
+    """Windows of running text."""
+
+    @property
+    def length(self) -> int:
+        """See `Feed`."""
+        return self.recipe.train.length or self.recipe.model.max_length
+
+    @property
+    def elements(self) -> int:
+        """See `Feed`."""
+        return len(self.objective.split("train").tokens)
+
+    @property
+    def parts(self) -> int:
+        """See `Feed`."""
+        return self.recipe.train.micro_batches
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Feed`."""
+        data = self.objective.data
+        counts = {name: len(data[name].tokens) for name in sorted(data)}
+        seen = hashlib.sha256(json.dumps(counts).encode())
+        for name in counts:
+            tokens = data[name].tokens
+            seen.update(tokens[:: len(tokens) // READ_WHOLE + 1].tobytes())
+        return seen.hexdigest()[:16]
+
+    def opening(self) -> list[str]:
+        """See `Feed`: also how often the text is seen."""
+        tokens, steps = self.elements, self.recipe.train.steps
+        per_step = self.sequences * self.length
+        return [
+            *self.processor.description(),
+            f"{tokens:,} training tokens, {per_step:,} per step, {steps:,} steps = "
+            f"{steps * per_step / max(1, tokens):.1f} epochs",
+        ]
+
+    @cached_property
+    def order(self) -> WindowOrder:
+        """The first elements of the windows of each step; DataError: less text than a window."""
+        seed = self.recipe.train.seed
+        return training_order(self.objective.split("train"), self.length, self.sequences, seed)
+
+    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
+        """See `Feed`."""
+        rows, parts = self.order.rows(step), self.recipe.train.micro_batches
+        pieces = micro_batches(rows, parts, rank, count)
+        batches = [windows(self.objective.split("train"), own, self.length) for own in pieces.rows]
+        return Share(batches, pieces.first, pieces.idle)
+
+
+class ExampleFeed(Feed):
+    """Examples with their targets."""
+
+    @cached_property
+    def order(self) -> Order:
+        """The sequences in the batch of each step."""
+        objective, train = self.objective, self.recipe.train
+        longest = train.length or self.recipe.model.max_length
+        sizes = Sizes(
+            train.batch_size, train.batch_tokens, longest, train.seed, objective.share_prefix
+        )
+        return self.processor.order(objective.training, objective.lengths, sizes)
+
+    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
+        """See `Feed`."""
+        rows, parts = self.order.rows(step), self.recipe.train.micro_batches
+        pieces = micro_batches(np.arange(len(rows)), parts, rank, count)
+        own = [[rows[i] for i in piece] for piece in pieces.rows]
+        numbers = [i for piece in own for row in piece for i in row]
+        examples = iter(self.objective.with_targets(numbers, step) if numbers else ())
+        filled = [[[next(examples) for _ in row] for row in piece] for piece in own]
+        return Share([self.objective.collate(piece) for piece in filled], pieces.first, pieces.idle)
+
+    @property
+    def length(self) -> int:
+        """See `Feed`: the mean."""
+        return max(1, round(self.elements / len(self.objective.lengths)))
+
+    @property
+    def elements(self) -> int:
+        """See `Feed`."""
+        objective = self.objective
+        return objective.training.count(objective.lengths, objective.share_prefix)
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Feed`."""
+        columns = (
+            np.asarray(value) for target in self.objective.targets for value in target.values()
+        )
+        seen = hashlib.sha256()
+        read = self.objective.training.fingerprint()
+        for part in chain(read, (column.tobytes() for column in columns)):
+            seen.update(part + b"|")
+        return seen.hexdigest()[:16]
+
+    @property
+    def extent(self) -> str:
+        """See `Feed`."""
+        return f"{len(self.objective.lengths):,} training {self.processor.noun}s, {super().extent}"
+
+    def opening(self) -> list[str]:
+        """See `Feed`: also how often the sequences are seen, and what could not be read."""
+        order, steps, data = self.order, self.recipe.train.steps, self.objective.data
+        clipped = sum(of.clipped for of in data.values())
+        long = f"{counted(clipped, 'recording')} longer than a clip: what is beyond it is not heard"
+        return [
+            *self.processor.description(),
+            f"{self.extent}, {order.batches:,} batches an epoch, {steps:,} steps = "
+            f"{steps / order.batches:.1f} epochs",
+            *([long] if clipped else []),
+            *(
+                f"left out: {counted(len(of.skipped), 'file')} of {name} that cannot be read, the "
+                f"first: {of.skipped[0]}"
+                for name, of in data.items()
+                if of.skipped
+            ),
+        ]
