@@ -126,9 +126,7 @@ _DEFAULT = {
 def _by_values(source: Source, settings: Sequence[str]) -> Fields:
     """Return the columns of a table without usual names; empty: the first two, without a header.
 
-    Classes before texts, as AG News is published, are few short values that repeat, before longer
-    ones that hardly do. Of two columns, the first row has the names if its cells are short and its
-    class is in no other row, or all other cells are longer. DataError: more columns.
+    DataError: more columns than two, and the first one is not of classes.
     """
     wanted = [name for name in FIRST_TWO if name in settings]
     if source.kind not in ("csv", "tsv") or len(wanted) != 2:
@@ -137,21 +135,32 @@ def _by_values(source: Source, settings: Sequence[str]) -> Fields:
     if len(rows) < FEW_ROWS or min(map(len, rows)) < 2:
         return {}
     first, one, other = rows[0], *zip(*(row[:2] for row in rows[1:]), strict=True)
-    classes = wanted[1] == "label_field"
-    if classes and _are_classes(one, other):
-        names = first if first[0] not in one else ["1", "2", "3"][: len(first)]
-        pair = {"pair_field": names[2]} if len(first) == 3 and "pair_field" in settings else {}
-        return {"text_field": names[1], "label_field": names[0], **pair}
+    if "label_field" in wanted and _are_classes(one, other):
+        return _classes_first(first, named=first[0] not in one, paired="pair_field" in settings)
     if looks_like_header(first):
         return {}
     if len(first) > 2:
         raise _unknown_columns(source.path, rows, wanted)
-    longest = max(map(_words, first))
-    if classes:
-        named = first[1] not in other and _repeat(other) and longest <= NAME_WORDS
-    else:
-        named = longest <= NAME_WORDS < min(map(_words, one + other))
-    return dict(zip(wanted, first, strict=True)) if named else {}
+    return dict(zip(wanted, first, strict=True)) if _are_names(first, one, other, wanted) else {}
+
+
+def _classes_first(first: Sequence[str], named: bool, paired: bool) -> Fields:
+    """Return the columns of a class and one or two texts, as AG News is published."""
+    names = first if named else ["1", "2", "3"][: len(first)]
+    pair = {"pair_field": names[2]} if len(first) == 3 and paired else {}
+    return {"text_field": names[1], "label_field": names[0], **pair}
+
+
+def _are_names(
+    first: Sequence[str], one: Sequence[str], other: Sequence[str], wanted: Sequence[str]
+) -> bool:
+    """Whether the first row of two columns is short, and its class is in no other row, or all other
+    cells of a pair are longer."""
+    if max(map(_words, first)) > NAME_WORDS:
+        return False
+    if "label_field" in wanted:
+        return first[1] not in other and _repeat(other)
+    return min(map(_words, (*one, *other))) > NAME_WORDS
 
 
 def _unknown_columns(path: str, rows: Sequence[list[str]], wanted: Sequence[str]) -> DataError:
@@ -166,7 +175,8 @@ def _unknown_columns(path: str, rows: Sequence[list[str]], wanted: Sequence[str]
 
 
 def _are_classes(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether a column has the classes of the texts in the other one."""
+    """Whether a column has the classes of the texts in the other one: few short values that repeat,
+    before longer ones that hardly do."""
     different = len({*other}) >= 2 * len({*one})
     return _repeat(one) and different and sum(map(len, one)) < sum(map(len, other)) / 2
 
