@@ -16,16 +16,15 @@ from glassformer.core.signals import each_interrupts
 
 if TYPE_CHECKING:
     from glassformer.cli.verbs import Shared
-    from glassformer.run.run import Run
     from glassformer.tasks.options import Options
 
 COMMANDS = "/reset, /system TEXT, /quit"
 
 
-def talk(run: "Run", predictor: Any, options: "Options", shared: "Shared") -> None:
+def talk(predictor: Any, options: "Options", shared: "Shared") -> None:
     """Answer a conversation: typed on a terminal, or the lines of a pipe, or --prompt."""
-    own = _Talk(run, predictor, options, shared.system)
-    typed = shared.prompt is None and sys.stdin is not None and sys.stdin.isatty()
+    own = _Talk(predictor, options, shared.system)
+    typed = shared.prompt is None and sys.stdin.isatty()
     if typed and on_terminal() and not shared.json:
         _typed(own)
         return
@@ -42,8 +41,8 @@ def talk(run: "Run", predictor: Any, options: "Options", shared: "Shared") -> No
 class _Talk:
     """The messages of a conversation so far."""
 
-    def __init__(self, run: "Run", predictor: Any, options: "Options", system: str | None):
-        self.run, self.predictor, self.options = run, predictor, options
+    def __init__(self, predictor: Any, options: "Options", system: str | None):
+        self.predictor, self.options = predictor, options
         self.begin(system)
 
     def begin(self, system: str | None) -> None:
@@ -82,7 +81,7 @@ class _Talk:
             del asked[first : first + left_out]
             sys.stderr.write(
                 f"(the oldest {counted(left_out, 'message')} left out: the context of the model is "
-                f"{self.run.model.config.max_length:,} tokens)\n"
+                f"{self.predictor.model.config.max_length:,} tokens)\n"
             )
         self.messages = asked
         return one

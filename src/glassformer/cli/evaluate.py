@@ -71,7 +71,7 @@ def evaluate(
         return _score_checkpoints(run, device, json)
     opened = load(run, device, checkpoint, quantize=quantize)
     if shots is not None:
-        return _score_labels(opened, data, {"shots": shots, **given(asked)}, json)
+        return _score_labels(opened, data, {"examples": shots, **given(asked)}, json)
     if beams is not None:
         opened.task.check_search()
     scores = opened.evaluate(split, data, targets, **given({"beams": beams}))
@@ -92,15 +92,12 @@ def _print(scores: dict[str, Any]) -> None:
 
 def _score_labels(run: "Run", data: str | None, asked: dict[str, Any], as_json: bool) -> None:
     """Print the accuracy of labels that a language model chooses for a labelled table."""
-    from glassformer.tasks.options import ChooseOptions
     from glassformer.tasks.predictors.choose import examples_of
 
     if data is None:
         raise ConfigError("--shots chooses labels of other texts; name their table: --data FILE.")
-    chooser = run.predictor("choose")
-    scores = {"run": str(run.folder), "data": data}
-    few = chooser.prompts(ChooseOptions.parse(asked))
-    scores |= few.evaluate(examples_of(data))
+    few = run.few_shot(**asked)
+    scores = {"run": str(run.folder), "data": data, **few.evaluate(examples_of(data))}
     if scores["shots"] < len(few.shots):
         sys.stderr.write(
             f"{scores['shots']} of {len(few.shots)} shots, since no more fit into the model beside "

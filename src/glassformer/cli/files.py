@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import check_output
+from glassformer.cli.options import check_output, refuse
 from glassformer.cli.terminal import Pace
 from glassformer.core.errors import ConfigError, DataError, counted, one_line
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOGETHER = 256
 """Rows that are predicted together."""
+OWN_FORM = "--out has a form of its own"
 
 
 def file_of_rows(shared: "Shared", whole: str) -> Path | None:
@@ -27,8 +28,6 @@ def file_of_rows(shared: "Shared", whole: str) -> Path | None:
 
     ConfigError: --in without --out, what has no use beside them, or a file that cannot be written.
     """
-    from glassformer.tasks.options import refuse
-
     out, force, vectors = shared.out, shared.force, whole == ".npy"
     check_output("--show-attention", shared.show_attention, (".html", ".png"), force)
     if out is None:
@@ -45,10 +44,10 @@ def file_of_rows(shared: "Shared", whole: str) -> Path | None:
         check_output("--out", out, (whole,), force)
         if whole == ".png" and (n := len(shared.prompt or ())) != 1:
             raise ConfigError(f"--out draws one image, of one --prompt, not of {n}; give one.")
-        refuse({"json": shared.json and vectors})
+        refuse({"json": shared.json and vectors}, OWN_FORM)
         return None
     named = ("json", "text", "prompt", "image", "audio", "stream", "show_attention")
-    refuse({name: getattr(shared, name) for name in named})
+    refuse({name: getattr(shared, name) for name in named}, OWN_FORM)
     if vectors and out.suffix == ".txt":
         raise ConfigError(f"--out {out} cannot hold vectors; write .npy or .jsonl.")
     from glassformer.data.table_output import FORMS
@@ -116,7 +115,7 @@ def predict_rows(
     before = output.whole_rows(total) if shared.resume else 0
     pace = Pace("rows", total - before)
 
-    def predicted() -> "Iterator[Row]":
+    def fill_rows() -> "Iterator[Row]":
         rest = islice(table.rows(whole), before, None)
         while chunk := list(islice(rest, TOGETHER)):
             given = [(read(row), row.where) for row in chunk]
@@ -132,7 +131,7 @@ def predict_rows(
                 yield replace(row, content=row.content | columns, line=line)
             pace.add(len(chunk))
 
-    output.write(predicted(), before)
+    output.write(fill_rows(), before)
     resumed = f" ({before:,} of them by an earlier process)" if before else ""
     sys.stderr.write(f"{out}: {total:,} rows{resumed}\n")
     report_skipped(len(skipped))

@@ -1,5 +1,5 @@
 """Types of arguments and options, the help of options from docstrings, and files that options
-write: checked before any work, and never in place of somebody else's file.
+write: checked before any work; they replace no file that somebody else wrote.
 
 A command is a function, and each of its options has a line in the last paragraph of its docstring:
 

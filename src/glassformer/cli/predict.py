@@ -27,7 +27,7 @@ from glassformer.cli.prompts import (
     save_picture,
     stream,
 )
-from glassformer.cli.terminal import chunks, numbered, print_json
+from glassformer.cli.terminal import chunks, number_groups, print_json
 from glassformer.cli.verbs import ALL, VERBS, Shared
 from glassformer.core.errors import ConfigError, DataError
 
@@ -56,7 +56,7 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     if out:
         return predict_rows(predictor, options, shared, out)
     if verb == "chat":
-        return talk(run, predictor, options, shared)
+        return talk(predictor, options, shared)
     if verb == "generate" and is_streamed(predictor, shared):
         return stream(predictor, options, prompts_of(predictor, shared)[0], shared.json)
     if whole == ".npy" and shared.out:
@@ -119,7 +119,7 @@ def _groups(
         size, named = predictor.together, shared.names or shared.text
         predictor.check_files(shared.names)
         parts = [named[at : at + size] for at in range(0, len(named), size)] if named else None
-        for number, lines in numbered(parts or chunks(size)):
+        for number, lines in number_groups(parts or chunks(size)):
             where = (f"{predictor.noun} {n}" for n in range(number, number + len(lines)))
             read = map(predictor.from_values, ([line] for line in lines), where)
             yield number, [*zip(lines, read, strict=True)]

@@ -31,20 +31,24 @@ LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 
 
 def read_stdin(piped: bool = False) -> str:
-    """All of standard input, which must be UTF-8; "" without one, or with `piped` on a terminal.
+    """All of standard input, which must be UTF-8; "" with `piped` on a terminal.
 
     On a terminal, a line on stderr says how to end it.
     """
-    if sys.stdin is None or (piped and sys.stdin.isatty()):
-        return ""
     if sys.stdin.isatty():
+        if piped:
+            return ""
         sys.stderr.write(f"reading text from the terminal; end it with {END_KEY}\n")
+    return _decode(sys.stdin.buffer.read(), "Standard input")
+
+
+def _decode(raw: bytes, what: str) -> str:
     try:
-        return sys.stdin.buffer.read().decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"Standard input is not UTF-8 (byte 0x{error.object[error.start]:02x} at offset "
-            f"{error.start}); convert it first, for instance with iconv."
+            f"{what} is not UTF-8 (byte 0x{raw[error.start]:02x} at offset {error.start}); convert "
+            "it first, for instance with iconv."
         ) from None
 
 
@@ -90,7 +94,7 @@ class Pace:
         self._reported = now
 
 
-def numbered(groups: Iterable[Sequence[str]]) -> Iterator[tuple[int, Sequence[str]]]:
+def number_groups(groups: Iterable[Sequence[str]]) -> Iterator[tuple[int, Sequence[str]]]:
     """Groups of lines, each with the number of its first line from 1.
 
     Output is flushed after each group, and progress is reported.
@@ -105,30 +109,22 @@ def numbered(groups: Iterable[Sequence[str]]) -> Iterator[tuple[int, Sequence[st
 
 
 def chunks(most: int) -> Iterator[list[str]]:
-    """Lines of standard input as they come: all that are there by now, at least one, at most `most`
-    (fewer long ones).
+    """Lines of standard input as they come: all that are there, at least one, at most `most` (fewer
+    long ones).
 
     DataError: a line that is not UTF-8.
     """
-    if sys.stdin is None:
-        return
     if sys.stdin.isatty():
         sys.stderr.write(f"type a line and press Enter; end with {END_KEY}\n")
     stream, rest, number = cast(BufferedReader, sys.stdin.buffer), b"", 1
     while arrived := stream.read1(READ):
         *lines, rest = (rest + arrived).split(b"\n")
-        texts = [_text(raw, n) for n, raw in enumerate(lines, number)]
+        texts = [_line(raw, n) for n, raw in enumerate(lines, number)]
         number += len(lines)
         yield from (texts[at : at + most] for at in range(0, len(texts), most))
     if rest:
-        yield [_text(rest, number)]
+        yield [_line(rest, number)]
 
 
-def _text(raw: bytes, number: int) -> str:
-    try:
-        return raw.decode("utf-8").rstrip("\r")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"Line {number} of standard input is not UTF-8 (byte 0x{raw[error.start]:02x} at "
-            f"offset {error.start}); convert it first, for instance with iconv."
-        ) from None
+def _line(raw: bytes, number: int) -> str:
+    return _decode(raw, f"Line {number} of standard input").rstrip("\r")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument
 
 from glassformer.cli.options import Count, Device, Force, Json, RunFolder, check_output
-from glassformer.cli.terminal import chunks, numbered, print_json
+from glassformer.cli.terminal import chunks, number_groups, print_json
 from glassformer.core.errors import ConfigError, DataError, counted, one_line
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def near(
     predictor.check(options)
 
     def embed(texts: Sequence[str]) -> "np.ndarray":
-        found = predictor.predict_each(texts, options)
+        found = predictor.predict_each(texts, options)  # a blank text has a vector of zeros
         return predictor.gather([one.value for one in found])
 
     _print_near(_nearest(embed, file, top, str(run)), json)
@@ -162,7 +162,7 @@ def _nearest(embed: "Vectors", path: Path, top: int, run: str) -> Iterator[Near]
             f"The vectors of {path} have {counted(vectors.shape[1], 'number')} and those of "
             f"{run} {width}; they are of another model."
         )
-    for _, lines in numbered(chunks(TOGETHER)):
+    for _, lines in number_groups(chunks(TOGETHER)):
         queries = embed(lines)
         for line, query, indices, values in zip(
             lines, queries, *nearest(queries, vectors, top), strict=True
@@ -173,7 +173,7 @@ def _nearest(embed: "Vectors", path: Path, top: int, run: str) -> Iterator[Near]
 
 def _analogies(words: "WordVectors", top: int) -> Iterator[Near]:
     """The words nearest to the expression of each line."""
-    for first, lines in numbered(chunks(TOGETHER)):
+    for first, lines in number_groups(chunks(TOGETHER)):
         for number, line in enumerate(lines, first):
             try:
                 yield line, words.analogy(line, top) if line.strip() else []
