@@ -26,7 +26,7 @@ def talk(predictor: Any, options: "Options", shared: "Shared") -> None:
     own = _Talk(predictor, options, shared.system)
     typed = shared.prompt is None and sys.stdin.isatty()
     if typed and on_terminal() and not shared.json:
-        _typed(own)
+        _converse(own)
         return
     lines = chunks(1) if shared.prompt is None else [shared.prompt]
     for line in (line for own in lines for line in own):
@@ -90,7 +90,7 @@ class _Talk:
         self.messages.append({"role": "assistant", "content": text})
 
 
-def _typed(talk: _Talk) -> None:
+def _converse(talk: _Talk) -> None:
     """Answer what a person types, until /quit or the end of input."""
     with suppress(ImportError):
         import_module("readline")  # with which the line can be edited

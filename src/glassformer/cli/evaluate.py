@@ -73,7 +73,7 @@ def evaluate(
     if shots is not None:
         return _score_labels(opened, data, {"examples": shots, **given(asked)}, json)
     if beams is not None:
-        opened.task.objective.check_search()
+        opened.task.check_search()
     scores = opened.evaluate(split, data, targets, **given({"beams": beams}))
     scores = given({"checkpoint": checkpoint}) | scores
     return print_json(scores) if json else _print(scores)
@@ -97,7 +97,8 @@ def _score_labels(run: "Run", data: str | None, asked: dict[str, Any], as_json: 
     if data is None:
         raise ConfigError("--shots chooses labels of other texts; name their table: --data FILE.")
     few = run.few_shot(**asked)
-    scores = {"run": str(run.folder), "data": data, **few.evaluate(examples_of(data))}
+    scores: dict[str, Any] = {"run": str(run.folder), "data": data}
+    scores |= few.evaluate(examples_of(data))
     if scores["shots"] < len(few.shots):
         sys.stderr.write(
             f"{scores['shots']} of {len(few.shots)} shots, since no more fit into the model beside "

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.evaluate import evaluate
-from glassformer.cli.options import documented
+from glassformer.cli.options import with_help
 from glassformer.cli.predict import Commands
 from glassformer.cli.publish import export, import_
 from glassformer.cli.recipe import (
@@ -67,12 +67,12 @@ for command in COMMANDS:
     if isinstance(command, str):
         app.command(command, help=VERBS[command].help)(lambda: None)
     else:
-        app.command(command.__name__.rstrip("_"))(documented(command))
+        app.command(command.__name__.rstrip("_"))(with_help(command))
 for group, (about, commands) in GROUPS.items():
     group_app = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group_app, name=group)
     for name, command in commands.items():
-        group_app.command(name)(documented(command))
+        group_app.command(name)(with_help(command))
 
 
 def version(value: bool) -> bool:

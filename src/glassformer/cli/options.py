@@ -23,7 +23,7 @@ from typer import Argument, Option
 from glassformer.core.errors import ConfigError
 
 
-def _named(text: str) -> Path:
+def _to_folder(text: str) -> Path:
     if not text:
         raise ConfigError("--run is empty; name a folder, such as runs/mine.")
     return Path(text)
@@ -38,7 +38,7 @@ def _bytes(text: str | int) -> int:
     return int(found[1]) << 10 * units[found[2]]
 
 
-NewRun = Annotated[Path | None, Option(parser=_named, metavar="<path>")]
+NewRun = Annotated[Path | None, Option(parser=_to_folder, metavar="<path>")]
 RunFolder = Annotated[Path, Argument(help="A run folder.", metavar="RUN")]
 Overrides = Annotated[
     list[str] | None, Argument(help="Changes such as train.steps=500.", metavar="KEY=VALUE")
@@ -78,7 +78,7 @@ AtStep = Annotated[
 ]
 
 
-def documented(command: Callable[..., None]) -> Callable[..., None]:
+def with_help(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the lines of its docstring as the help of its options."""
     about, *lines = re.split(r"\n+(?=\w+: )", inspect.cleandoc(command.__doc__ or ""))
     for line in lines:

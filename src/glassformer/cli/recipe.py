@@ -117,16 +117,16 @@ def plan(
     nodes: Plan for so many machines instead, by stated figures, without measuring.
     gpus_per_node: GPUs of each machine (8).
     """
-    own = recipe_of(recipe, overrides)
+    own, export = recipe_of(recipe, overrides), None
     if nodes is not None:
         refuse({"target": target}, "--nodes plans a training")
-        _plan_cluster(own, nodes, gpus_per_node or 8, hardware or [], json)
-        return
-    others = {"gpus_per_node": gpus_per_node, "hardware": hardware}
-    refuse(others, "Without --nodes, this machine is measured")
-    from glassformer.training.plan.plan import make_plan, plan_without_data
+        made = _cluster(own, nodes, gpus_per_node or 8, hardware or [])
+    else:
+        others = {"gpus_per_node": gpus_per_node, "hardware": hardware}
+        refuse(others, "Without --nodes, this machine is measured")
+        from glassformer.training.plan.plan import make_plan, plan_without_data
 
-    made, export = (make_plan if own.data.train.path else plan_without_data)(own), None
+        made = (make_plan if own.data.train.path else plan_without_data)(own)
     if target is not None:
         from glassformer.recipe.init_from import with_init_from
         from glassformer.run.export import planned
@@ -143,18 +143,12 @@ def plan(
         print(f"exports to {target} as {export.name}")
 
 
-def _plan_cluster(
-    recipe: Any, nodes: int, gpus_per_node: int, figures: list[str], as_json: bool
-) -> None:
+def _cluster(recipe: Any, nodes: int, gpus_per_node: int, figures: list[str]) -> Any:
     from glassformer.training.plan.cluster import Hardware, plan_cluster
 
     pairs = (figure.partition("=") for figure in figures)
     hardware = Hardware.parse({name: value for name, _, value in pairs})
-    made = plan_cluster(recipe, nodes, gpus_per_node, hardware)
-    if as_json:
-        print_json(made.as_json())
-    else:
-        print(made.as_text())
+    return plan_cluster(recipe, nodes, gpus_per_node, hardware)
 
 
 READ = {"image.json": "patches of images", "audio.json": "patches of audio"}

@@ -73,7 +73,7 @@ def train(
     if recipe is not None and "=" in recipe:
         changes, recipe = [recipe, *changes], None
     folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
-    recipe = _named(recipe, changes, folder, resume)
+    recipe = _find_recipe(recipe, changes, folder, resume)
     if processes is not None:
         from glassformer.core.distributed.launching import launch
         from glassformer.recipe.reading import read_recipe
@@ -96,7 +96,7 @@ def train(
         _tell(result, json)
 
 
-def _named(recipe: str | None, changes: list[str], folder: Path, resume: bool) -> str | None:
+def _find_recipe(recipe: str | None, changes: list[str], folder: Path, resume: bool) -> str | None:
     """The recipe to train by, that of the run if it is resumed without one (None: overrides alone);
     ConfigError: there is nothing to train by."""
     if recipe is None and resume:

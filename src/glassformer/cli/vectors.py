@@ -8,7 +8,6 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,8 +52,16 @@ def near(
     top: Number of texts.
     """
     from glassformer.run import load
+    from glassformer.tasks.options import EmbedOptions
 
-    embed = partial(load(run, device).embed, pool=pool, layer=layer, prompt=prompt)
+    options = EmbedOptions.parse({"pool": pool, "layer": layer, "prompt": prompt})
+    predictor = load(run, device).predictor("embed")
+    predictor.check(options)
+
+    def embed(texts: Sequence[str]) -> "np.ndarray":
+        found = predictor.predict_each(texts, options)  # a blank text has a vector of zeros
+        return predictor.gather([one.value for one in found])
+
     _print_near(_nearest(embed, file, top, str(run)), json)
 
 

@@ -96,7 +96,7 @@ def hash_of(key: str) -> bytes:
 
 
 def is_local(host: str) -> bool:
-    """Whether an address is of this machine alone."""
+    """Whether an address is of this machine only."""
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host in LOCAL

@@ -2,7 +2,7 @@
 
 with admission.admit(1) as call:   ApiError 429: too much is in hand; 503: the server drains
     call.callback(...)             called at its end
-    await until_gone(receive, call.limited(work()))
+    await until_gone(receive, call.limit(work()))
                                    ApiError 504 at the deadline, 503 at the end of the drain;
                                    ClientGone if the client leaves
 """
@@ -66,7 +66,7 @@ class Admitted(ExitStack):
         if self._timeout is not None:
             self._timeout.reschedule(asyncio.get_running_loop().time())
 
-    async def limited(self, work: Awaitable[Answer]) -> Answer:
+    async def limit(self, work: Awaitable[Answer]) -> Answer:
         """The result of `work` within the deadline."""
         try:
             async with asyncio.timeout_at(self.began + self.calls.limits.deadline) as self._timeout:

@@ -54,7 +54,7 @@ class Format:
         after a step that failed fewer."""
         matcher, seen = self._matcher.deep_copy(), list[int]()
 
-        def allowed(new: Sequence[int]) -> Bool[Tensor, "V"]:
+        def allow(new: Sequence[int]) -> Bool[Tensor, "V"]:
             nonlocal matcher
             if len(new) < len(seen):  # a step with a draft failed, and is computed again
                 matcher = self._matcher.deep_copy()
@@ -72,7 +72,7 @@ class Format:
             mask[list(self.ends)] = mask[self.ends[0]]
             return torch.from_numpy(mask)
 
-        return allowed
+        return allow
 
 
 def format_of(served: Served, asked: Sampling, ends: tuple[int, ...]) -> Format | None:

@@ -44,7 +44,7 @@ class Inspection:
         self.top = getattr(asked.logit_lens, "top", 0)
         self.parts: dict[str, dict[str, Any] | None] = {
             name: (part := getattr(asked, name))
-            and {own: _chosen(getattr(part, own), n, f"{name}.{own}") for own, n in of.items()}
+            and {own: _choose(getattr(part, own), n, f"{name}.{own}") for own, n in of.items()}
             for name, of in {"attention": sizes, "hidden": streams, "logit_lens": streams}.items()
         }
         patterns, streams, answers = (
@@ -107,7 +107,7 @@ def _lens(
     return {f"logit_lens.{name}": one[:, : len(at)] for name, one in lists.items()}
 
 
-def _chosen(asked: Sequence[int] | None, n: int, name: str) -> list[int]:
+def _choose(asked: Sequence[int] | None, n: int, name: str) -> list[int]:
     if wrong := [one for one in asked or () if one >= n]:
         raise ApiError(
             400,

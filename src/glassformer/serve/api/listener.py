@@ -71,7 +71,7 @@ class Server(uvicorn.Server):
             self.end()
         else:
             self.calls.draining = True
-            asyncio.run_coroutine_threadsafe(self._drained(), asyncio.get_running_loop())
+            asyncio.run_coroutine_threadsafe(self._drain(), asyncio.get_running_loop())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`, which also waits for connections when it must not."""
@@ -80,7 +80,7 @@ class Server(uvicorn.Server):
                 connection.transport.abort()
         await super().shutdown(sockets)
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         self.log.write(event="draining", requests=len(self.calls))
         await self.calls.drain(self.limits.drain)
         self.should_exit = True
@@ -122,5 +122,5 @@ def listening(host: str, *ports: int) -> socket.socket:
 
 
 def address_of(host: str, port: int) -> str:
-    """Where a server is reached."""
+    """The address of a server."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

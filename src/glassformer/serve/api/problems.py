@@ -56,10 +56,10 @@ class AsciiResponse(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         """See `JSONResponse`."""
-        return dumped(content)
+        return to_json(content)
 
 
-def dumped(value: Any) -> bytes:
+def to_json(value: Any) -> bytes:
     """A value as strict JSON in ASCII."""
     return ENCODER.encode(value).encode()
 

@@ -1,4 +1,4 @@
-"""What replies hold, for /openapi.json and the tests; handlers write plain values."""
+"""Schemas of replies, for /openapi.json and the tests; handlers write plain values."""
 
 from typing import Any, Literal
 
@@ -7,20 +7,20 @@ from pydantic import BaseModel, ConfigDict
 Finish = Literal["stop", "length"]
 
 
-class Base(BaseModel):
+class Strict(BaseModel):
     """Complete: a field more or less is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Open(Base):
+class Open(Strict):
     """With more fields than those of its class."""
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
     __pydantic_extra__: dict[str, Any]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-class Usage(Base):
+class Usage(Strict):
     """Tokens of a request."""
 
     prompt_tokens: int
@@ -28,14 +28,14 @@ class Usage(Base):
     total_tokens: int
 
 
-class InputUsage(Base):
+class InputUsage(Strict):
     """Tokens of a request that generates nothing."""
 
     prompt_tokens: int
     total_tokens: int
 
 
-class Model(Base):
+class Model(Strict):
     """A model, its task, and the routes that it answers."""
 
     id: str
@@ -49,14 +49,14 @@ class Model(Base):
     output: dict[str, Any]
 
 
-class Models(Base):
+class Models(Strict):
     """GET /v1/models."""
 
     object: Literal["list"]
     data: list[Model]
 
 
-class LogProbs(Base):
+class LogProbs(Strict):
     """log p of each token in nats; of the first token of a text it may be null."""
 
     tokens: list[str]
@@ -71,7 +71,7 @@ class InspectedPart(Open):
     layers: list[int]
 
 
-class Inspected(Base):
+class Inspected(Strict):
     """What the model looked at.
 
     `ids`, `tokens`: what it read, the prompt and the new tokens but the last. `first`: the index in
@@ -90,7 +90,7 @@ class Inspected(Base):
     safetensors: str | None
 
 
-class CompletionChoice(Base):
+class CompletionChoice(Strict):
     """A text; in a stream, a piece of it."""
 
     index: int
@@ -100,7 +100,7 @@ class CompletionChoice(Base):
     inspect: Inspected | None = None
 
 
-class Completion(Base):
+class Completion(Strict):
     """POST /v1/completions, and each event of its stream."""
 
     id: str
@@ -111,7 +111,7 @@ class Completion(Base):
     usage: Usage | None = None
 
 
-class TopToken(Base):
+class TopToken(Strict):
     """A token with log p in nats and its bytes."""
 
     token: str
@@ -125,14 +125,14 @@ class ChatToken(TopToken):
     top_logprobs: list[TopToken]
 
 
-class ChatLogProbs(Base):
+class ChatLogProbs(Strict):
     """The tokens of an answer."""
 
     content: list[ChatToken]
     refusal: None
 
 
-class Said(Base):
+class Said(Strict):
     """A message of the assistant."""
 
     role: Literal["assistant"]
@@ -140,7 +140,7 @@ class Said(Base):
     refusal: None
 
 
-class ChatChoice(Base):
+class ChatChoice(Strict):
     """An answer."""
 
     index: int
@@ -150,7 +150,7 @@ class ChatChoice(Base):
     inspect: Inspected | None = None
 
 
-class ChatCompletion(Base):
+class ChatCompletion(Strict):
     """POST /v1/chat/completions."""
 
     id: str
@@ -161,7 +161,7 @@ class ChatCompletion(Base):
     usage: Usage
 
 
-class Embedding(Base):
+class Embedding(Strict):
     """The vector of an input: numbers, or float32 in base64, the lowest byte first."""
 
     object: Literal["embedding"]
@@ -169,7 +169,7 @@ class Embedding(Base):
     embedding: list[float] | str
 
 
-class Embeddings(Base):
+class Embeddings(Strict):
     """POST /v1/embeddings."""
 
     object: Literal["list"]
@@ -184,7 +184,7 @@ class Prediction(Open):
     index: int
 
 
-class Predictions(Base):
+class Predictions(Strict):
     """POST /v1/translate, /v1/tag, /v1/classify, /v1/generate."""
 
     object: Literal["list"]
@@ -192,7 +192,7 @@ class Predictions(Base):
     model: str
 
 
-class Tokens(Base):
+class Tokens(Strict):
     """POST /tokenize."""
 
     tokens: list[int]
@@ -201,19 +201,19 @@ class Tokens(Base):
     max_model_len: int
 
 
-class Text(Base):
+class Text(Strict):
     """POST /detokenize."""
 
     text: str
 
 
-class Status(Base):
+class Status(Strict):
     """GET /livez, /readyz, /health."""
 
     status: str
 
 
-class Problem(Base):
+class Problem(Strict):
     """What went wrong."""
 
     message: str
@@ -222,7 +222,7 @@ class Problem(Base):
     code: str | None
 
 
-class Failure(Base):
+class Failure(Strict):
     """Every error."""
 
     error: Problem

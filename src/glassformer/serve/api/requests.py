@@ -1,7 +1,7 @@
-"""What requests hold: fields with their types and ranges; others are refused by name.
+"""Schemas of requests: fields with their types and ranges; others are refused by name.
 
 A field that is left out has the value of the run's own `generate` section, but for `max_tokens` of
-/v1/completions (16) and `seed` (drawn anew).
+/v1/completions (16) and `seed` (drawn again).
 """
 
 import json
@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from glassformer.runtime.config import GenerateConfig
+from glassformer.serve.api.replies import Strict
 
 LARGEST = (1 << 63) - 1
 MOST_TEXTS, MOST_STOPS, LONGEST_STOP = 2048, 16, 256
@@ -45,10 +46,8 @@ def neutral_of(kind: type) -> dict[str, Any]:
     return {name: own for base in bases for name, own in base.items()}
 
 
-class Base(BaseModel):
+class Base(Strict):
     """Strict about types and names; `null` is a field that is left out."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod

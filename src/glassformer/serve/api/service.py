@@ -29,7 +29,7 @@ from glassformer.serve.api.access import Rules
 from glassformer.serve.api.admission import Admission, Admitted, Limits, until_gone
 from glassformer.serve.api.engine_thread import EngineThread
 from glassformer.serve.api.envelope import GONE, Facts, Log, Metrics, facts_of
-from glassformer.serve.api.problems import ApiError, AsciiResponse, ClientGone, dumped, problem
+from glassformer.serve.api.problems import ApiError, AsciiResponse, ClientGone, problem, to_json
 from glassformer.serve.api.requests import ModelRequest
 
 Answer = TypeVar("Answer")
@@ -162,7 +162,7 @@ def add_route(
         if getattr(asked, "stream", None):
             return Events(call, facts, job.events(service, call, facts))
         with call:
-            work = call.limited(job.value(service, call, facts))
+            work = call.limit(job.value(service, call, facts))
             return AsciiResponse(await until_gone(request.receive, work), headers=NOT_STORED)
 
     handle.__annotations__["asked"] = kind  # FastAPI reads the schema of the body here
@@ -203,15 +203,15 @@ class Events(Response):
         async def emit() -> None:
             async with aclosing(self.items):
                 async for item in self.items:
-                    await write(dumped(item))
+                    await write(to_json(item))
 
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         last = b"[DONE]"
         try:
-            await self.call.limited(emit())
+            await self.call.limit(emit())
         except Exception as error:  # noqa: BLE001 - the status is sent, the error is an event
             self.facts.error = error
-            last = dumped(problem(error).body)
+            last = to_json(problem(error).body)
         try:
             async with asyncio.timeout(self.call.calls.limits.send):
                 await write(last, more=False)

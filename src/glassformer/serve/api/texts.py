@@ -13,7 +13,7 @@ from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 
 LEAST_LOG = -9999.0
-"""In place of log 0, which JSON does not have."""
+"""Instead of log 0, which JSON does not have."""
 
 
 @dataclass(frozen=True)

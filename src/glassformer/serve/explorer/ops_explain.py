@@ -169,7 +169,7 @@ def sweep(
 def _replacement(kind: str, some: Tensor, dim: int, source: Tensor | None) -> Any:
     """Replace column some[i] in row i of a batch."""
 
-    def changed(x: Tensor) -> Tensor:
+    def change(x: Tensor) -> Tensor:
         new, rows, places = x.clone(), torch.arange(len(some), device=x.device), some.to(x.device)
         other = x.mean(dim, keepdim=True) if kind == "mean" else x.new_zeros(())
         if source is not None:
@@ -177,7 +177,7 @@ def _replacement(kind: str, some: Tensor, dim: int, source: Tensor | None) -> An
         new[rows, places] = other.expand_as(x)[rows, places]
         return new
 
-    return changed
+    return change
 
 
 OPS = lens, ledger, attribute, compare, sweep

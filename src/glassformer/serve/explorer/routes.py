@@ -122,7 +122,7 @@ class Pages(Door):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; see ASGI."""
         with self.service.calls.admit() as call:
-            await call.limited(self.app(scope, receive, send))
+            await call.limit(self.app(scope, receive, send))
 
     def is_open(self, scope: Scope) -> bool:
         """See `Door`: files are open, ops are requests with a body."""
