@@ -10,7 +10,12 @@ def slow_but(cases: Iterable[Any], *quick: Any) -> list[Any]:
     """Parameters of a test; `make test` has the quick ones, which stand for the others."""
     found = list(cases)
     assert all(one in found for one in quick), "a quick case is no case"
-    return [one if one in quick else pytest.param(one, marks=pytest.mark.slow) for one in found]
+    return [one if one in quick else _slow(one) for one in found]
+
+
+def _slow(case: Any) -> Any:
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def of_every(names: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:

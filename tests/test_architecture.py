@@ -6,7 +6,7 @@ import builtins
 import re
 import symtable
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -34,6 +34,11 @@ every_module = of_every(PATHS)
 @cache
 def tree_of(name: str) -> ast.Module:
     return ast.parse(PATHS[name].read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(name: str) -> list[ast.AST]:
+    return [*ast.walk(tree_of(name))]
 
 
 def floors(text: str) -> dict[str, int]:
@@ -65,10 +70,14 @@ FULL: dict[str, int] = {}
 """Folders of more than 15 files, with their numbers, which only shrink."""
 
 
-def imports(tree: ast.AST, name: str, known: dict) -> Iterator[str]:
-    """Modules of the package that `tree` imports, anywhere in it, also by
-    `import_module("...")`."""
-    for node in ast.walk(tree):
+@cache
+def imports_of(name: str) -> list[str]:
+    return [*imports(nodes_of(name), name, PATHS)]
+
+
+def imports(nodes: Iterable[ast.AST], name: str, known: dict) -> Iterator[str]:
+    """Modules of the package that are imported by nodes, also by `import_module("...")`."""
+    for node in nodes:
         match node:
             case ast.Import():
                 yield from (
@@ -124,7 +133,7 @@ def test_every_room_is_in_the_picture_and_nothing_else():
 @every_module
 def test_imports_stay_within_the_walls(name):
     if name not in FRONT_DOOR:
-        found = set(imports(tree_of(name), name, PATHS))
+        found = set(imports_of(name))
         wrong = sorted(other for other in found if not may_import(name, other))
         assert not wrong, f"{name} imports {', '.join(wrong)}"
         assert found <= PATHS.keys(), f"{name} imports a file that does not exist"
@@ -142,7 +151,7 @@ def test_every_arrow_goes_down_and_is_used():
     used = {
         (folder(name), folder(other))
         for name in PATHS.keys() - set(FRONT_DOOR)
-        for other in imports(tree_of(name), name, PATHS)
+        for other in imports_of(name)
         if other not in FRONT_DOOR
     }
     assert not arrows - used, "nothing needs these arrows of docs/architecture.md any more"
@@ -174,7 +183,7 @@ def test_sub_folders_import_those_before_them(name):
     own = name.split(".")[1:]
     if own and own[0] in ROOMS and len(own) > 2:
         ranks = ROOMS[own[0]]
-        for other in imports(tree_of(name), name, PATHS):
+        for other in imports_of(name):
             theirs = other.split(".")[1:]
             if theirs[:1] == own[:1] and len(theirs) > 1:
                 assert ranks.index(theirs[1]) <= ranks.index(own[1]), f"{name} imports {other}"
@@ -182,7 +191,7 @@ def test_sub_folders_import_those_before_them(name):
 
 def test_no_file_imports_itself_by_a_detour():
     graph = {
-        name: {other for other in imports(tree_of(name), name, PATHS) if other in PATHS}
+        name: {other for other in imports_of(name) if other in PATHS}
         for name in PATHS
         if name not in FRONT_DOOR
     }
@@ -199,11 +208,11 @@ def test_a_module_has_a_docstring(name):
 
 @every_module
 def test_house_rules(name):
-    tree, path = tree_of(name), PATHS[name]
+    path = PATHS[name]
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if len(line) > 100] == []
     assert not re.search(r"utils?|common|helpers?|misc", path.stem), "a name that says nothing"
-    for node in ast.walk(tree):
+    for node in nodes_of(name):
         where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
         match node:
             case ast.FunctionDef(lineno=first, end_lineno=last) if last is not None:
@@ -258,7 +267,7 @@ PLATFORM = {
 @every_module
 def test_what_differs_between_systems_is_in_one_place(name):
     """Imports, and text that would be read or written in the system's own encoding or newlines."""
-    for node in ast.walk(tree_of(name)):
+    for node in nodes_of(name):
         where = f"{PATHS[name].relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Import | ast.ImportFrom):
             own = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
@@ -376,7 +385,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_the_rule_sees_what_it_forbids(case):
     name, source, expected = WRONG[case]
-    found = list(imports(ast.parse(source), name, PATHS))
+    found = list(imports(ast.walk(ast.parse(source)), name, PATHS))
     if expected is None:  # the public name of a room is that room
         assert found == ["glassformer.models"]
         assert may_import(name, found[0])

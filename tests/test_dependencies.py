@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
+from every import of_every
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -46,10 +46,10 @@ def name_of(requirement: str) -> str:
 
 
 @cache
-def imports(folders: tuple[str, ...]) -> set[str]:
-    """The top modules that the files of folders import, also inside functions."""
+def imports(folder: str) -> set[str]:
+    """The top modules that the files of a folder import, also inside functions."""
     found = set()
-    for file in (file for folder in folders for file in (ROOT / folder).rglob("*.py")):
+    for file in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             match node:
                 case ast.Import():
@@ -63,20 +63,21 @@ def is_used(name: str, folders: tuple[str, ...]) -> bool:
     if name in USED:
         file, text = USED[name]
         return text in (ROOT / file).read_text(encoding="utf-8")
-    return MODULES.get(name, name.replace("-", "_")) in imports(folders)
+    module = MODULES.get(name, name.replace("-", "_"))
+    return any(module in imports(folder) for folder in folders)
 
 
-@pytest.mark.parametrize("requirement", PROJECT["dependencies"])
+@of_every(PROJECT["dependencies"])
 def test_a_dependency_is_imported(requirement):
     assert is_used(name_of(requirement), ("src",))
     assert re.search(r">=\d", requirement), "its oldest version is named"
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_is_imported_and_asked_for_by_its_name(extra):
-    assert all(is_used(name_of(one), ("src",)) for one in EXTRAS[extra])
-    asked = (file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
-    assert any(f"'glassformer[{extra}]'" in text for text in asked)
+def test_an_extra_is_imported_and_asked_for_by_its_name():
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    for extra, requirements in EXTRAS.items():
+        assert all(is_used(name_of(one), ("src",)) for one in requirements), extra
+        assert f"'glassformer[{extra}]'" in source
 
 
 def test_all_extras_are_all():
@@ -84,8 +85,7 @@ def test_all_extras_are_all():
     assert everything == f"glassformer[{','.join(EXTRAS)}]"
 
 
-@pytest.mark.parametrize(
-    "requirement",
+@of_every(
     [*PROJECT["optional-dependencies"]["dev"], *PROJECT["optional-dependencies"]["docs"]],
 )
 def test_what_developers_install_is_used(requirement):
@@ -97,7 +97,7 @@ def test_what_the_package_imports_is_declared():
     declared = {name_of(one).lower() for one in PROJECT["dependencies"]}
     declared |= {name_of(one).lower() for of in EXTRAS.values() for one in of}
     ours = {"glassformer"} | set(sys.stdlib_module_names)
-    for module in imports(("src",)) - ours:
+    for module in imports("src") - ours:
         found = distributions.get(module, [module])
         names = {name.lower().replace("_", "-") for name in found}
         assert names & declared, f"{module} is imported and not declared"

@@ -20,6 +20,7 @@ import pytest
 
 import glassformer as gf
 from bare_runs import write_config
+from every import slow_but
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import save_weights
 from glassformer.tokenizers.definition import byte_definition
@@ -29,9 +30,20 @@ from glassformer.training.folder.model_files import accept_changed
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
+train = gf.train
+SMALLER = {"model.n_layers": 1, "train.steps": 2, "train.schedule.warmup_steps": 1}
+SMALLER |= {"train.sample.tokens": 0, "train.batch_size": 4, "train.evaluate.batches": 1}
+
+
+def smaller(recipe: Any, changes: dict[str, Any], run: Any, **more: Any) -> gf.Run:
+    """`glassformer.train` with few steps of a small model: examples are about what is around it."""
+    return train(recipe, changes | SMALLER, run, **more)
+
+
 @pytest.fixture
 def example(monkeypatch, capsys):
     """Run an example with arguments; gives what it prints."""
+    monkeypatch.setattr(gf, "train", smaller)
 
     def call(name: str, *arguments: object) -> str:
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
@@ -57,6 +69,8 @@ def module(monkeypatch, tmp_path):
         spec.loader.exec_module(made)
         vars(made).update(STEPS=2, EVERY=1, WIDTHS=(8, 16))
         return made
+
+    monkeypatch.setattr(gf, "train", smaller)
 
     return load
 
@@ -97,7 +111,7 @@ def test_look_inside_shows_a_pattern(example, tmp_path):
     assert all(weight == 0 for i, row in enumerate(rows) for weight in row[i + 1 :])
 
 
-@pytest.mark.parametrize("tracker", ["wandb", "mlflow"])
+@pytest.mark.parametrize("tracker", slow_but(["wandb", "mlflow"], "wandb"))
 def test_a_tracker_hears_every_number_and_is_closed(module, tmp_path, tracker):
     heard: list[tuple[int, dict]] = []
     ended: list[str] = []
@@ -141,7 +155,7 @@ def test_a_cluster_encodes_what_a_training_then_reads(module, tmp_path, monkeypa
     @contextmanager
     def client(scheduler: str | None) -> Iterator[Any]:
         assert scheduler == "tcp://there"
-        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
             executor = lambda pure: processes
             yield SimpleNamespace(ncores=lambda: {"a": 1}, get_executor=executor)
 

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 import glassformer as gf
 import published_families as families
+from every import slow_but
 from glassformer.core.errors import CheckpointError
 from glassformer.interop.targets.transformers import _inputs
 from glassformer.models.weights import load_tensors
@@ -40,7 +41,7 @@ KINDS = {
 HEADS = {"gpt2-tags": "classifier", "bert-classes": "classifier", "vit": "classifier"}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=slow_but(KINDS, "gpt2", "bert-classes", "t5"))
 def place(request, tmp_path):
     return request.param, families.complete(request.param, tmp_path / request.param)
 

@@ -17,6 +17,7 @@ from PIL import Image, ImageOps
 
 import glassformer as gf
 import tiny
+from every import slow_but
 from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError
 from glassformer.finetune.adapters import add_adapters, quantize
@@ -50,7 +51,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     | {"position": "buckets", "norm": "rms", "scale": "none", "head_scale": True},
     "vit": PATCHES | ONE | {"pool": "first"},
 }
-"""Those of `make test`: an encoder, a decoder with a cache and a source, patches with a head."""
+"""An encoder, a decoder with a cache and a source, patches with a head."""
 MORE: dict[str, dict[str, Any]] = {
     "modern": MODERN | {"bias": False, "attention_bias": False, "n_kv_heads": 2},
     "classes": {**CLASSES, "architecture": "encoder", "position": "sinusoidal", "pooler": True},
@@ -173,7 +174,7 @@ def check(changes: dict[str, Any], folder: Path) -> None:
         np.testing.assert_allclose(*of_tokens(model, opened, left), rtol=0, atol=CLOSE)
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("name", slow_but(CONFIGURATIONS, "t5"))
 def test_a_graph_computes_what_the_model_does(name, tmp_path):
     assert differences(stirred(**CONFIGURATIONS[name]).config) == []
     check(CONFIGURATIONS[name], tmp_path)

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 import published_families as families
 import tiny
+from every import slow_but
 from glassformer.core.batch import Batch, Positions
 from glassformer.inspect.look import run
 from glassformer.interop.configuration import published_keys, read_published
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("no_grad")
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 FLOAT32 = {"rtol": 0.0, "atol": 1e-4}
 FIRST = {case.config: name for name, case in reversed(CASES.items())}.values()
-"""A case of each family; the others differ by flags, which float64 shows better."""
+"""A case of each family; the others differ by flags, which float64 shows best."""
 PADDED = Positions.padded([7, 4])
 VALID = PADDED.valid
 
@@ -130,7 +131,7 @@ def test_numbers_in_float64(name, folder):
         compared(CASES[name], model, oracle, torch.float64, EXACT)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(CASES, *FIRST))
 def test_an_exported_folder_is_loaded_by_the_published_class(name, folder, tmp_path):
     """The same numbers there, and the same bits here."""
     model, task = opened(folder(name)), read_published(Path(), keys_of(folder(name))).head.task
@@ -148,10 +149,7 @@ def test_an_exported_folder_is_loaded_by_the_published_class(name, folder, tmp_p
     assert not any(values.any() for values in again.values())  # biases of the class alone
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in FIRST else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
-)
+@pytest.mark.parametrize("name", slow_but(CASES, "gpt2", "bart", "vit"))
 def test_numbers_in_float32(name, folder):
     compared(
         CASES[name],

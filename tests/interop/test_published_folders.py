@@ -18,6 +18,7 @@ from torch.testing import assert_close
 
 import glassformer as gf
 import published_families as families
+from every import slow_but
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
 from glassformer.interop.configuration import published_keys, read_published
@@ -66,7 +67,7 @@ def changed(folder: Path, place: Path, **keys) -> Path:
     return place
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", slow_but(KINDS, "gemma", "bert-tags", "marian", "vit-wide"))
 def test_every_row_of_verify_holds_on_an_imported_model(name, folder, tmp_path, cli):
     imported = cli("import", folder(name), "--run", tmp_path / "run", "--json")
     assert (imported.code, imported.json["task"]) == (0, gf.load(folder(name)).task.recipe.task)
@@ -251,7 +252,11 @@ def test_half_precision_is_read_as_float32(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2", "qwen3", "bert-tags", "roberta-classes", "t5", "vit-wide", "deit"]
+    "name",
+    slow_but(
+        ["gpt2", "qwen3", "bert-tags", "roberta-classes", "t5", "vit-wide", "deit"],
+        *("gpt2", "bert-tags", "vit-wide"),
+    ),
 )
 def test_an_exported_run_reads_and_computes_the_same_there(name, folder, tmp_path, monkeypatch):
     """Tokenizer, class names and numbers, through transformers' own loading."""
@@ -284,7 +289,7 @@ def test_an_exported_run_reads_and_computes_the_same_there(name, folder, tmp_pat
         export_run(tmp_path / "run", out=tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bert-classes", "bart", "vit-wide"])
+@pytest.mark.parametrize("name", slow_but(["gpt2", "bert-classes", "bart", "vit-wide"], "gpt2"))
 def test_mutated_files_are_told_or_harmless(name, folder, tmp_path):
     mutated_files(folder(name), tmp_path, 12, found := Outcomes())
     assert found.problems == []
@@ -517,7 +522,7 @@ def test_every_family_that_can_be_tied_is_tried():
     assert TIED.keys() == {name for name, family in FAMILIES.items() if family.tied}
 
 
-@pytest.mark.parametrize("kind", TIED)
+@pytest.mark.parametrize("kind", slow_but(TIED, "gpt2", "nanogpt", "bert", "t5", "bart"))
 def test_a_head_is_what_the_tensors_hold(kind, tmp_path):
     """Tied in config.json: the head without an embedding, beside an equal one, and another than
     it."""
@@ -547,7 +552,11 @@ def test_a_head_is_what_the_tensors_hold(kind, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2", "gpt2-untied", "qwen3", "bert-masked", "t5", "bart", "nanogpt"]
+    "name",
+    slow_but(
+        ["gpt2", "gpt2-untied", "qwen3", "bert-masked", "t5", "bart", "nanogpt"],
+        *("gpt2-untied", "bert-masked", "t5", "nanogpt"),
+    ),
 )
 def test_rows_without_a_token_are_left_out(name, tmp_path):
     """Padded to 20 rows: what is computed of the others stays."""

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
+from every import slow_but
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
 from glassformer.layers.attention.ragged import Pool, RaggedCache
@@ -168,7 +169,7 @@ def test_products_of_many_rows(bits):
         assert torch.equal(logits_of(program, ids[:n], pool, texts[:n]), found[:n])
 
 
-@pytest.mark.parametrize("bits", [None, *FORMATS])
+@pytest.mark.parametrize("bits", slow_but([None, *FORMATS], None, "int8"))
 @given(st.data())
 def test_bits_depend_neither_on_other_texts_nor_on_threads(bits, data):
     model = copy.deepcopy(tiny.model(d_model=96, n_heads=3, d_ff=100, vocab_size=50)).float()
@@ -265,7 +266,7 @@ def test_whatever_it_copied_is_compared(tied):
     assert program.current
 
 
-@pytest.mark.parametrize("machine", ["x86-64", "haswell", "alderlake"])
+@pytest.mark.parametrize("machine", slow_but(["x86-64", "haswell", "alderlake"], "x86-64"))
 def test_other_processors_compute_the_same(machine, tmp_path, monkeypatch):
     """The code for processors without AVX-512, without and with VNNI, and that without any
     intrinsics."""

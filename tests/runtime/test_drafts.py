@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from every import slow_but
 from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
 from glassformer.layers.cpu_kernels import ONE_DNN
@@ -86,11 +87,7 @@ def test_no_proposal_changes_a_bit(wrongs, seed):
 @needs_one_dnn
 @pytest.mark.parametrize(
     "changes",
-    [
-        KINDS[1],
-        KINDS[4],
-        *(pytest.param(one, marks=pytest.mark.slow) for one in (KINDS[0], *KINDS[2:4])),
-    ],
+    slow_but(KINDS, KINDS[4]),
     ids=lambda c: "-".join(str(v) for v in c.values()),
 )
 def test_no_draft_changes_a_bit(changes):

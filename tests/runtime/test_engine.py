@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import tiny
+from every import slow_but
 from glassformer.core.errors import ConfigError
 from glassformer.layers.attention.ragged import Pool
 from glassformer.layers.cpu_kernels import ONE_DNN
@@ -31,7 +32,9 @@ KINDS = [
 ]
 WINDOW = GenerateConfig(overflow="window")
 named = pytest.mark.parametrize(
-    "changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values())
+    "changes",
+    slow_but(KINDS, KINDS[1], KINDS[2], KINDS[4]),
+    ids=lambda c: "-".join(str(v) for v in c.values()),
 )
 
 
@@ -172,8 +175,16 @@ class Panic(BaseException):
     """As libraries in other languages raise it."""
 
 
-@pytest.mark.parametrize("beams", [0, 2])
-@pytest.mark.parametrize("fault", [MemoryError("poison"), Panic("poison")], ids=repr)
+@pytest.mark.parametrize(
+    ("fault", "beams"),
+    [
+        (MemoryError("poison"), 2),
+        (Panic("poison"), 0),
+        pytest.param(MemoryError("poison"), 0, marks=pytest.mark.slow),
+        pytest.param(Panic("poison"), 2, marks=pytest.mark.slow),
+    ],
+    ids=repr,
+)
 def test_a_failing_request_ends_alone(monkeypatch, fault, beams):
     model, wanted = model_of(KINDS[0]), mixed(12)
     expected = [alone(model, one) for one in wanted]

@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from every import slow_but
 from glassformer.core.progress import Progress
 from glassformer.sweep import sweep as sweep_module
 from glassformer.sweep.sweep import sweep
@@ -19,7 +20,7 @@ def recipe(tmp_path) -> str:
     return str(tmp_path / "small.yaml")
 
 
-@pytest.mark.parametrize("higher", [False, True])
+@pytest.mark.parametrize("higher", slow_but([False, True], True))
 def test_a_search_stays_in_its_ranges_and_follows_the_scores(recipe, tmp_path, monkeypatch, higher):
     """Scores are best at a rate of 0.001 with a width of 16."""
 

@@ -189,9 +189,9 @@ STATES = ["done", "done", "done", "stopped", "done"]
 @pytest.mark.parametrize(
     ("trial", "step", "found"),
     [
-        pytest.param(0, 1, ["running"], id="before the first score"),
+        pytest.param(0, 1, ["running"], id="before the first score", marks=pytest.mark.slow),
         pytest.param(0, 4, STATES[:1], id="the last step of a trial"),
-        pytest.param(3, 2, STATES[:4], id="a trial that falls behind"),
+        pytest.param(3, 2, STATES[:4], id="a trial that falls behind", marks=pytest.mark.slow),
         pytest.param(4, 4, STATES, id="the last step of all"),
     ],
 )

@@ -13,6 +13,7 @@ import torch
 from torch.testing import assert_close
 
 import glassformer as gf
+from every import slow_but
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.records.parts import Mixed
 from glassformer.media.image import ImageReader
@@ -36,13 +37,9 @@ FORMS = {
 
 @pytest.mark.parametrize(
     "form",
-    [
-        *("decoder", "classes by an encoder"),
-        *(
-            pytest.param(form, marks=pytest.mark.slow)
-            for form in ("encoder_decoder", "classes by a decoder")
-        ),
-    ],
+    slow_but(
+        ["decoder", "classes by an encoder", "encoder_decoder", "classes by a decoder"], "decoder"
+    ),
 )
 def test_every_form_learns_to_look(form, tmp_path):
     """The question alone has two answers: only the picture tells which."""

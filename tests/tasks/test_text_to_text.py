@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from every import slow_but
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.locks import LOCK
 from glassformer.data.records.pairs import KIND, pairs_of
@@ -95,6 +96,7 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     assert (cut.best, cut.scores) == (whole.best, whole.scores)
 
 
+@pytest.mark.slow  # quick: training/test_resume.py, of documents
 def test_micro_batches_change_nothing_but_rounding(tmp_path):
     for n in (1, 3):
         go(pair_recipe(tmp_path, train={"micro_batches": n}), tmp_path / str(n))
@@ -221,7 +223,11 @@ def test_more_is_averaged_than_kept_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("metric", "step"), [("loss", 2), ("accuracy", 4), ("exact_match", 6), ("bleu", 8), ("chrf", 4)]
+    ("metric", "step"),
+    slow_but(
+        [("loss", 2), ("accuracy", 4), ("exact_match", 6), ("bleu", 8), ("chrf", 4)],
+        *(("loss", 2), ("chrf", 4)),
+    ),
 )
 def test_the_best_is_by_the_metric_that_was_asked_for(tmp_path, monkeypatch, metric, step):
     names = ("loss", "accuracy", "exact_match", "bleu", "chrf")
@@ -373,7 +379,7 @@ def test_a_prefix_stands_before_every_source_and_nowhere_else(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("validated", [True, False])
+@pytest.mark.parametrize("validated", slow_but([True, False], False))
 def test_samples_show_source_reference_and_output(tmp_path, validated):
     data = {"prefix": "turn: ", "validation.fraction": 0.2 if validated else 0.0}
     run = tmp_path / "x"
@@ -485,6 +491,14 @@ def test_an_encoder_decoder_of_running_text(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run, which a test may not change."""
+    folder = tmp_path_factory.mktemp("trained")
+    go(pair_recipe(folder), folder / "x")
+    return folder
+
+
 @pytest.mark.parametrize(
     ("section", "field", "value"),
     [
@@ -495,12 +509,11 @@ def test_an_encoder_decoder_of_running_text(tmp_path):
         ("model", "d_model", 32),
     ],
 )
-def test_another_task_is_not_resumed(tmp_path, section, field, value):
-    run = tmp_path / "x"
-    go(pair_recipe(tmp_path), run)
+def test_another_task_is_not_resumed(trained, section, field, value):
+    run = trained / "x"
     before = everything(run)
     with pytest.raises(ConfigError, match=rf"{section}\.{field}="):
-        go(pair_recipe(tmp_path, **{f"{section}.{field}": value}), run, resume=True)
+        go(pair_recipe(trained, **{f"{section}.{field}": value}), run, resume=True)
     assert everything(run) == before
 
 

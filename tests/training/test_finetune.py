@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import glassformer as gf
+from every import slow_but
 from glassformer import finetune
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.manifest import digest
@@ -56,7 +57,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", slow_but(CONFIGS, "lora of all, averaged", "frozen"))
 def test_killed_and_resumed_is_uninterrupted(tmp_path, decoder, name):
     """Also when the folder that it began with is gone."""
     start = tmp_path / "start"
@@ -168,11 +169,16 @@ BASES = {
 }
 
 
-@pytest.mark.parametrize("name", BASES)
-@pytest.mark.parametrize("how", [LORA, FROZEN], ids=["lora", "frozen"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    slow_but(
+        [(name, how) for how in ("lora", "frozen") for name in BASES],
+        *(("encoder-decoder", "lora"), ("patches", "lora"), ("decoder, tags", "frozen")),
+    ),
+)
 def test_every_kind_of_model_is_tuned(tmp_path, decoder, name, how):
     base_of, make = BASES[name]
-    base = decoder
+    base, how = decoder, {"lora": LORA, "frozen": FROZEN}[how]
     few = {"steps": 2, "evaluate.decode_lines": 2} if make is pair_recipe else {"steps": 2}
     if base_of is not None:
         base = tmp_path / "base"
@@ -231,7 +237,7 @@ def test_a_head_is_kept(tmp_path, decoder):
         go(other, tmp_path / "three")
 
 
-@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("tied", slow_but([True, False], False))
 def test_new_tokens_begin_at_the_mean_of_the_others(tmp_path, tied):
     """Also rows that the old model had beyond its tokenizer."""
     go(

@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 
+from every import slow_but
 from glassformer.core.batch import IGNORE, Batch
 from glassformer.data.collate import Share
 from glassformer.models import ModelConfig, Transformer
@@ -44,7 +45,7 @@ def test_one_batch_is_learned_by_heart(kind):
     assert losses[-1] < 0.05
 
 
-@pytest.mark.parametrize("kind", CHOICES)
+@pytest.mark.parametrize("kind", slow_but(CHOICES, "adamw"))
 def test_copying_is_learned_and_holds_for_new_sequences(kind):
     """a b c d | a b c d: the second half can only be known by attending to the first."""
     half = 4
@@ -79,7 +80,7 @@ def markov_text(folder, words: int) -> float:
     return -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
 
 
-@pytest.mark.parametrize("kind", CHOICES)
+@pytest.mark.parametrize("kind", slow_but(CHOICES, "muon"))
 def test_a_random_source_is_learned_down_to_its_entropy(tmp_path, kind):
     entropy = markov_text(tmp_path, 20_000)
     made = recipe(

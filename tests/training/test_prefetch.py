@@ -6,6 +6,7 @@ import multiprocessing
 import pytest
 import torch
 
+from every import slow_but
 from glassformer.core.batch import Batch
 from glassformer.core.errors import DataError
 from glassformer.training.loop.batches import batches_ahead
@@ -15,7 +16,7 @@ from small_tasks import tag_recipe
 MAKE = {"text": recipe, "pairs": pair_recipe, "tags": tag_recipe}
 
 
-@pytest.mark.parametrize("make", MAKE)
+@pytest.mark.parametrize("make", slow_but(MAKE, "pairs"))
 def test_any_number_of_workers_trains_the_same_model(tmp_path, make):
     for workers in (0, 2):
         go(

@@ -5,14 +5,18 @@ import copy
 import pytest
 import torch
 
+from every import slow_but
 from glassformer import verify
 from glassformer.core.batch import Batch, Positions
 from glassformer.models import Transformer, presets
 from glassformer.verify.rows_notes import batch_for, make_model
 from verify.models import CONFIGS, WORDS
 
+QUICK = ("original-2017", "bert, tags", "t5", "deit", "parts", "modern")
+"""Every architecture, head, kind of norm and of input."""
 
-@pytest.mark.parametrize("name", CONFIGS)
+
+@pytest.mark.parametrize("name", slow_but(CONFIGS, *QUICK))
 def test_every_preset_passes(name):
     config = CONFIGS[name]
     rows = list(verify.model_rows(make_model(config), batch_for(config)))

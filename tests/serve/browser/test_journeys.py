@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from every import slow_but
 from glassformer.inspect.edits import Temperature
 from serve.browser.seeing import number, settled, table
 from serve.browser.test_pages_attention import look_of
@@ -92,7 +93,7 @@ def test_a_slider_moves_the_matrix_as_the_formula_says(opened, explorer_of):
     assert torch.allclose(edited.pattern(1, 0).double(), hot, atol=1e-6)
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", slow_but([False, True], True))
 def test_pixels_of_a_head_are_the_colours_of_the_models_weights(opened, explorer_of, dark):
     page = opened("lm", "page=head&layer=1&head=1", color_scheme="dark" if dark else "light")
     pattern = look_of(explorer_of("lm")).pattern(1, 1).numpy()

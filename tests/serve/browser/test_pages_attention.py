@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from every import slow_but
 from serve.asking import first, own_look
 from serve.browser.seeing import number, settled, table
 
@@ -82,7 +83,7 @@ def test_thumbnails_that_are_no_squares_are_stretched(modules):
 PLACES = [("lm", "", "self"), ("translate", "", "cross"), ("translate", "encoder", "self")]
 
 
-@pytest.mark.parametrize(("family", "side", "site"), PLACES)
+@pytest.mark.parametrize(("family", "side", "site"), slow_but(PLACES, PLACES[1]))
 def test_the_matrix_holds_the_models_own_weights(opened, explorer_of, family, side, site):
     page = opened(family, f"page=head&layer=1&head=1&side={side}&site={site}&query=1&key=0")
     look = look_of(explorer_of(family))
@@ -149,7 +150,7 @@ def test_words_sum_their_keys_and_average_their_queries(modules):
 
 
 @pytest.mark.parametrize(
-    "family", ["lm", "masked", "translate"]
+    "family", slow_but(["lm", "masked", "translate"], "lm")
 )  # grouped keys, a bias of distance, post-norm
 def test_the_inside_agrees_with_the_model_in_float64(opened, family):
     page = opened(family, "page=head&layer=1&head=1&query=2")

@@ -6,6 +6,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
+from every import slow_but
 from glassformer.inspect.edits import Mean, Set, Zero
 from serve.browser.seeing import figure, number, settled, table
 from serve.browser.test_pages_attention import look_of
@@ -28,7 +29,7 @@ def after(page):
     return found
 
 
-@pytest.mark.parametrize("family", ["lm", "classify", pytest.param("tag", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("family", slow_but(["lm", "classify", "tag"], "classify"))
 def test_a_head_is_silenced_by_one_switch_and_the_outcome_is_the_models(
     opened, explorer_of, family
 ):

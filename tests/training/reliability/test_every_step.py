@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from every import slow_but
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.folder.checkpoints import Checkpoints
 from glassformer.training.folder.history import read_metrics
@@ -91,7 +92,7 @@ def test_every_step_of_three_epochs(tmp_path, table, make):
     table("A2", f"{make.__name__}: from 60 of 60 steps to the same bits")
 
 
-@pytest.mark.parametrize("stop", [5, 7])
+@pytest.mark.parametrize("stop", slow_but([5, 7], 5))
 def test_a_stop_between_saves_changes_neither_what_is_kept_nor_the_mean(
     tmp_path, monkeypatch, stop
 ):

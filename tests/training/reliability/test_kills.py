@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from every import slow_but
 from glassformer.core.manifest import difference
 from glassformer.training.folder.checkpoints import Checkpoints
 from small_runs import hashes, losses, values
@@ -70,7 +71,7 @@ def kill(
     return True
 
 
-@pytest.mark.parametrize("background", ["false", "true"])
+@pytest.mark.parametrize("background", slow_but(["false", "true"], "true"))
 def test_two_kills_inside_a_save(glassformer, whole, tmp_path, background):
     """One before anything is there, and one in the second checkpoint."""
     recipe, reference = whole
