@@ -62,18 +62,18 @@ class Frame:
 
     def one(self, *parts: np.ndarray) -> np.ndarray:
         """The ids of a text, given in parts, in its frame, int32 [n + size]."""
-        return _joined(self.begin, *parts, self.end)
+        return _join(self.begin, *parts, self.end)
 
     def pair(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ids of two texts in their frame, int32 [n], and their token types, int64 [n]."""
-        ids = _joined(self.pair_begin, first, self.between, second, self.pair_end)
-        counts = [1] * len(self.types)
-        counts[len(self.pair_begin)] = len(first)
-        counts[len(self.pair_begin) + 1 + len(self.between)] = len(second)
+        ids = _join(self.pair_begin, first, self.between, second, self.pair_end)
+        symbols = (self.pair_begin, self.between, self.pair_end)
+        begin, between, end = ([1] * len(own) for own in symbols)
+        counts = [*begin, len(first), *between, len(second), *end]
         return ids, np.repeat(self.types, counts)
 
 
-def _joined(*parts: Sequence[int] | np.ndarray) -> np.ndarray:
+def _join(*parts: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([np.asarray(part, np.int32) for part in parts])
 
 

@@ -70,11 +70,11 @@ def built(definition: dict[str, Any], name: str, symbols: bool = False) -> "Libr
 def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
     """Train on the texts in a thread, so that Ctrl-C is heard while the library computes.
 
-    After Ctrl-C the thread gets no more texts, and is left to end by itself.
+    After Ctrl-C the thread gets no more texts, and nothing waits for its end.
     """
     stopped, problems = threading.Event(), list[BaseException]()
 
-    def given() -> Iterator[str]:
+    def read() -> Iterator[str]:
         for text in texts:
             if stopped.is_set():
                 raise KeyboardInterrupt
@@ -82,7 +82,7 @@ def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
 
     def work() -> None:
         try:
-            library.train_from_iterator(given(), trainer=trainer)
+            library.train_from_iterator(read(), trainer=trainer)
         except BaseException as problem:  # noqa: BLE001 - raised below
             problems.append(problem)
 
@@ -94,8 +94,8 @@ def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
             progress.report("learning the tokenizer")
     finally:
         stopped.set()
-    if problems:
-        raise problems[0]
+    for problem in problems:
+        raise problem
 
 
 def encode_texts(library: "Library", texts: Sequence[str], cut: bool) -> list[np.ndarray]:

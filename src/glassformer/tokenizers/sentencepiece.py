@@ -139,7 +139,6 @@ def set_steps(library: "Library", model: Any) -> None:
 
     spec, replace = model.normalizer_spec, normalizers.Replace
     steps = list[Any]()
-    decoded: list[Any] = [decoders.Replace(MARK, " ")]
     if spec.precompiled_charsmap:
         steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
     if spec.remove_extra_whitespaces:
@@ -150,9 +149,11 @@ def set_steps(library: "Library", model: Any) -> None:
     # pieces that have a space only at their beginning are the same in a text and in its words
     whole = any(MARK in piece.piece[1:] for piece in model.pieces if piece.type != CONTROL)
     library.pre_tokenizer = None if whole else pre_tokenizers.Split(MARK, "merged_with_next")
-    if model.trainer_spec.byte_fallback:
-        decoded.append(decoders.ByteFallback())
-    decoded.append(decoders.Fuse())
-    if spec.add_dummy_prefix or spec.remove_extra_whitespaces:
-        decoded.append(decoders.Strip(" ", 1, 0))
+    strips = spec.add_dummy_prefix or spec.remove_extra_whitespaces
+    decoded: list[Any] = [
+        decoders.Replace(MARK, " "),
+        *[decoders.ByteFallback()] * model.trainer_spec.byte_fallback,
+        decoders.Fuse(),
+        *[decoders.Strip(" ", 1, 0)] * strips,
+    ]
     library.decoder = decoders.Sequence(decoded)

@@ -79,7 +79,7 @@ class Tokenizer:
         named = (index for role, index in given.items() if role != START)
         self._special_ids = frozenset((*symbols.values(), *named, *gaps))
         self.frame: Frame | None = read_frame(self.definition, self._spelling.keys(), name)
-        """What stands around a text, where the definition says it."""
+        """The symbols around a text, where the definition has some."""
         with library.guarded(f"read the decoder of {name}"):
             whole = self.kind in ("character", "word")
             self._text = Spelling() if whole else spelling_of(self.definition)
@@ -99,7 +99,7 @@ class Tokenizer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one `tokenizer.json` that `tokenizers.Tokenizer.from_file` loads too, replaced as
-        one step; and `special_tokens_map.json`, if the roles cannot be told without it."""
+        one step; and `special_tokens_map.json`, if the roles do not follow without it."""
         path = Path(path)
         write_text(path, json.dumps(self.definition, ensure_ascii=False, indent=1))
         if self._roles:
@@ -109,7 +109,7 @@ class Tokenizer:
                 roles_file(path).unlink(missing_ok=True)
 
     def framed(self, frame: Frame) -> Self:
-        """The same tokenizer, whose definition says what stands around a text."""
+        """Return this tokenizer with the frame of texts in its definition."""
         own = template_of(frame, self._spelling) if frame.symbols else None
         return type(self)({**self.definition, "post_processor": own}, self._name, self._roles)
 
@@ -118,15 +118,16 @@ class Tokenizer:
         empty one, or one that it has already."""
         if not symbols:
             return self
-        known, first = {*self._spelling.values()}, self.vocab_size
-        for i, symbol in enumerate(symbols):
-            if not symbol or symbol in known or symbol in symbols[:i]:
+        known, first = {"", *self._spelling.values()}, self.vocab_size
+        added = [*(self.definition.get("added_tokens") or [])]
+        for index, symbol in enumerate(symbols, first):
+            if symbol in known:
                 what = f"{symbol!r}, a token that it has" if symbol else "an empty symbol"
                 raise ConfigError(
                     f"processor.tokenizer.new_tokens adds {what}; give each new symbol once."
                 )
-        added = [symbol_entry(index, symbol) for index, symbol in enumerate(symbols, first)]
-        added = [*(self.definition.get("added_tokens") or []), *added]
+            known.add(symbol)
+            added.append(symbol_entry(index, symbol))
         # all roles, since a new symbol may have the name of one
         roles = {role: self.symbol(self.specials[role]) for role in NAMED if role in self.specials}
         made = type(self)(self.definition | {"added_tokens": added}, self._name, roles)
@@ -181,10 +182,9 @@ class Tokenizer:
             vocab, unknown = self.definition["model"]["vocab"], repeat(self.specials["unk"])
             return [np.fromiter(map(vocab.get, text, unknown), np.int32) for text in texts]
         found = library.encode_texts(self._library, texts, self.in_pieces)
-        reads = [self._symbols.among(ids).any() for ids in found]  # as some do
         return [
-            self.encode_spans(text)[0] if read else ids
-            for text, ids, read in zip(texts, found, reads, strict=True)
+            self.encode_spans(text)[0] if self._symbols.among(ids).any() else ids  # as some do
+            for text, ids in zip(texts, found, strict=True)
         ]
 
     def encode_spans(self, text: str) -> Encoded:
@@ -206,15 +206,15 @@ class Tokenizer:
         return Symbols(self._library, names, self.specials.get("unk"))
 
     def encode_word(self, word: str) -> np.ndarray:
-        """The ids of a word as within a sentence, behind another one."""
+        """The ids of a word as within a sentence, after another one."""
         return self.encode(self.word_space + word)
 
     @cached_property
     def word_space(self) -> str:
-        """What stands before a word that is encoded alone: a space, or nothing where the tokenizer
-        marks or cuts words by itself."""
-        alone, two = self.encode("a").tolist(), self.encode("a a").tolist()
-        return "" if two == alone + alone else " "
+        """Space before a word that is encoded as if in a text; empty where the tokenizer marks or
+        cuts words."""
+        one, two = self.encode("a").tolist(), self.encode("a a").tolist()
+        return "" if two == one + one else " "
 
     def frame_or(self, begin: str, end: str) -> Frame:
         """Return the frame of the definition, else the symbols of these roles, if there are any."""
@@ -248,7 +248,7 @@ class Tokenizer:
             return self._library.decode(kept, skip_special_tokens=False)
 
     def beginning(self) -> Beginning:
-        """What is dropped where a text begins, such as the space before its first word."""
+        """Return a function that drops what a text does not begin with, such as a space."""
         return Beginning(self._text)
 
     def skipped(self, index: int) -> bool:
@@ -262,8 +262,8 @@ class Tokenizer:
         return self.token_bytes(index)
 
     def token_bytes(self, index: int) -> bytes:
-        """The exact bytes that a token stands for: none for a special symbol; of kind word without
-        its space, of WordPiece and SentencePiece with the space that its word begins with.
+        """The exact bytes of a token: none for a special symbol; of kind word without its space, of
+        WordPiece and SentencePiece with the space that its word begins with.
 
         Best effort for other decoders. DataError: an id out of the vocabulary.
         """
