@@ -1,7 +1,7 @@
 """Every field of a recipe: its type, its default and its own description."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -53,15 +53,9 @@ def field_rows(section: str | None = None) -> Iterator[FieldRow]:
     known = sections()
     if section is not None and section not in known:
         raise ConfigError(f"There is no section {section!r}; {suggest(section, known)}")
-    for path, record in known.items():
-        if section is not None and not f"{path}.".startswith(f"{section}."):
-            continue
-        for name, field in record.model_fields.items():
-            if name not in record.nested():
-                default = field.get_default(call_default_factory=True, validated_data={})
-                text = " ".join((field.description or "").split())
-                only = ", ".join(name for names in uses(field).values() for name in names)
-                yield FieldRow(path, name, _type(field.annotation), default, text, only)
+    for path, (record, _) in known.items():
+        if section is None or f"{path}.".startswith(f"{section}."):
+            yield from rows_of(path, record)
 
 
 def task_rows(task: str) -> Iterator[FieldRow]:
@@ -76,15 +70,28 @@ def task_rows(task: str) -> Iterator[FieldRow]:
         yield replace(rows[path], default=rows[path].default if value is None else value)
 
 
-def sections(
-    prefix: str = "", records: Mapping[str, type[Record]] = SECTIONS
-) -> dict[str, type[Record]]:
-    """Every section by its full name, each followed by those inside it."""
-    found: dict[str, type[Record]] = {}
-    for name, record in records.items():
-        found[f"{prefix}{name}"] = record
-        found |= sections(f"{prefix}{name}.", record.nested())
+def sections() -> dict[str, tuple[type[Record], str]]:
+    """Every section by its full name, each followed by those inside it, with its description."""
+    found: dict[str, tuple[type[Record], str]] = {}
+
+    def add(path: str, record: type[Record], about: str) -> None:
+        found[path] = record, about
+        for name, inside in record.nested().items():
+            add(f"{path}.{name}", inside, record.model_fields[name].description or "")
+
+    for name, record in SECTIONS.items():
+        add(name, record, " ".join((record.__doc__ or "").split()))
     return found
+
+
+def rows_of(section: str, record: type[Record]) -> Iterator[FieldRow]:
+    """Return the fields of one section, without those inside it."""
+    for name, field in record.model_fields.items():
+        if name not in record.nested():
+            default = field.get_default(call_default_factory=True, validated_data={})
+            text = " ".join((field.description or "").split())
+            only = ", ".join(name for names in uses(field).values() for name in names)
+            yield FieldRow(section, name, _type(field.annotation), default, text, only)
 
 
 def shown(value: Any) -> str:
