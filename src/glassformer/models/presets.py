@@ -56,7 +56,7 @@ def modern(size: str = "tiny", **changes: Any) -> ModelConfig:
 
 
 def qwen3(size: str = "tiny", **changes: Any) -> ModelConfig:
-    """`modern` with SwiGLU in place of squared ReLU, in the sizes of `modern`: its models export as
+    """`modern` with SwiGLU instead of squared ReLU, in the sizes of `modern`: its models export as
     Qwen 3."""
     return _config("qwen3", size, changes)
 

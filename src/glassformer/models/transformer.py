@@ -78,9 +78,8 @@ class Transformer(nn.Module):
         with nullcontext() if device is None else torch.device(device):
             parts = PartEmbeddings(config.parts, config.part_patches, config.element_width)
             self.embed = build_embedding(config, build_element(config, config.vocab_size), parts)
-            self.source_embed = None
-            if config.own_source:
-                own = config.source_vocab_size
+            self.source_embed, own = None, config.source_vocab_size
+            if own or config.own_source_positions:
                 element = build_element(config, own) if own else self.embed.element
                 self.source_embed = build_embedding(config, element, parts)
             self.encoder, self.decoder = (

@@ -1,6 +1,9 @@
-"""Names of tasks, as the ecosystem's pipelines have them, and the models each is learned by."""
+"""Names of tasks, as the ecosystem's pipelines have them, and the models that learn each."""
 
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from glassformer.core.errors import ConfigError, suggest
 
@@ -9,9 +12,9 @@ from glassformer.core.errors import ConfigError, suggest
 class Pipeline:
     """Inputs of a task, its heads, and the architectures that have them; the usual one first."""
 
-    inputs: tuple[str, ...]
-    heads: tuple[str, ...]
-    architectures: tuple[str, ...]
+    inputs: Sequence[str]
+    heads: Sequence[str]
+    architectures: Sequence[str]
     greedy: bool = False
     """Whether text is generated greedily unless a recipe says otherwise."""
     masks: bool = False
@@ -23,23 +26,8 @@ class Pipeline:
         return self.inputs[0]
 
 
-CLASSIFIED = ("text", "image", "audio", "parts")
-"""Inputs that have one vector each."""
-BOTH, EITHER = ("decoder", "encoder_decoder"), ("encoder", "decoder")
-PIPELINES = {
-    "text-generation": Pipeline(("documents", "messages"), ("lm",), ("decoder",)),
-    "fill-mask": Pipeline(("documents",), ("masked_lm",), ("encoder",), masks=True),
-    "text-to-text": Pipeline(("pairs", "parts"), ("lm",), ("encoder_decoder",)),
-    "image-text-to-text": Pipeline(("parts", "pairs"), ("lm",), BOTH, True),
-    "audio-text-to-text": Pipeline(("parts", "pairs"), ("lm",), BOTH, True),
-    "token-classification": Pipeline(("words", "parts"), ("tag",), EITHER),
-    "text-classification": Pipeline(CLASSIFIED, ("classify",), EITHER),
-    "image-classification": Pipeline(("image", *CLASSIFIED), ("classify",), ("encoder",)),
-    "audio-classification": Pipeline(("audio", *CLASSIFIED), ("classify",), ("encoder",)),
-    "image-text-classification": Pipeline(("parts", *CLASSIFIED), ("classify",), EITHER),
-    "text-to-image": Pipeline(("parts",), ("lm",), ("decoder",)),
-    "feature-extraction": Pipeline(CLASSIFIED, ("none", "pool"), EITHER),
-}
+TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+PIPELINES = {name: Pipeline(**own) for name, own in TABLE.items()}
 """Sequences of parts are read where `input` is parts."""
 
 
