@@ -267,7 +267,7 @@ def printed(folder: Path) -> list[str]:
 
 def preset(name: str, **changes: Any) -> dict[str, Any]:
     """Fields of a preset at a small size."""
-    own = {key: value for key, value in TABLE[name].items() if key not in ("sizes", "vocab_size")}
+    own = {key: value for key, value in TABLE[name].items() if key not in ("size", "sizes", "vocab_size")}
     small = {"d_model": 16, "n_heads": 2, "n_layers": 2, "max_length": 48, "dropout": 0.0}
     return {"position": "learned"} | own | small | {"attention_dropout": 0.0} | changes
 
