@@ -57,7 +57,7 @@ class RandomStream:
     """Random numbers of the samples with these numbers, int64 [N], at a step; seed and step are any
     integers.
 
-    Every purpose ("crop", "flip") has numbers of its own.
+    Every purpose ("crop", "flip") has separate numbers.
     """
 
     def __init__(self, seed: int, step: int, samples: np.ndarray) -> None:

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -38,13 +38,11 @@ def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[i
     A signal that the system lacks is left out, and so is SIGHUP if it is ignored, as by nohup.
     Outside the main thread nothing is handled.
     """
-    kinds = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        kinds = []
-    hangup = getattr(signal, "SIGHUP", None)
-    if hangup is not None and hangup in kinds and signal.getsignal(hangup) == signal.SIG_IGN:
-        kinds.remove(hangup)
-    before = {kind: signal.signal(kind, handler) for kind in kinds}
+    kinds = _known(names) if threading.current_thread() is threading.main_thread() else []
+    before: dict[int, Any] = {}
+    for kind in kinds:
+        if kind.name != "SIGHUP" or signal.getsignal(kind) != signal.SIG_IGN:
+            before[kind] = signal.signal(kind, handler)
     try:
         yield before
     finally:
@@ -54,9 +52,13 @@ def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[i
 
 def ignore_requests_to_stop() -> None:
     """Ignore `STOPPING` signals in a process that its parent ends."""
-    for name in STOPPING:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for kind in _known(STOPPING):
+        signal.signal(kind, signal.SIG_IGN)
+
+
+def _known(names: Iterable[str]) -> list[signal.Signals]:
+    """The signals of these names that the system has."""
+    return [kind for kind in signal.Signals if kind.name in names]
 
 
 @contextmanager
@@ -89,7 +91,7 @@ def each_interrupts() -> AbstractContextManager[dict[int, Any]]:
 
 
 def end_at_second_interrupt() -> None:
-    """Let a second Ctrl-C end the program at once, wherever it tidies up after the first.
+    """Let a second Ctrl-C end the program, wherever it tidies up after the first.
 
     Nothing is lost by it: what is half written lies beside its place.
     """

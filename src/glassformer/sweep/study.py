@@ -95,16 +95,13 @@ class Sweep:
     def read(self, found: Any) -> Trial:
         """Return a trial of the study, with what its run has logged."""
         changes = {field: value_text(value) for field, value in found.params.items()}
-        shown = (f"{key.rpartition('.')[2]}={value}" for key, value in changes.items())
-        name = re.sub(r"[^\w.=+-]+", "_", "-".join(shown))
-        if len(name) > LONGEST_NAME:
-            name = f"{name[:90]}-{zlib.crc32(name.encode()):08x}"
-        lines, error = read_metrics(self.folder / name), found.user_attrs.get("error", "")
+        run = self.folder / _name(changes)
+        lines, error = read_metrics(run), found.user_attrs.get("error", "")
         curve = [point for line in lines for point in points_of(line, self.metric)]
         best = min((score for _, score in curve), key=self._rank, default=None)
         status = "failed" if error else "running"
         return Trial(
-            self.folder / name,
+            run,
             changes,
             {"COMPLETE": "done", "PRUNED": "stopped"}.get(found.state.name, status),
             found.value if found.state.name == "COMPLETE" else best,
@@ -124,6 +121,13 @@ def points_of(line: Mapping[str, Any], metric: str) -> list[Point]:
     """Return the point of a line of metrics with this score; none of a mean of checkpoints."""
     name = f"validation_{metric}"
     return [(line["step"], line[name])] if name in line and "averaged" not in line else []
+
+
+def _name(changes: Mapping[str, str]) -> str:
+    """Return the name of the folder of a trial."""
+    shown = (f"{key.rpartition('.')[2]}={value}" for key, value in changes.items())
+    text = re.sub(r"[^\w.=+-]+", "_", "-".join(shown))
+    return text if len(text) <= LONGEST_NAME else f"{text[:90]}-{zlib.crc32(text.encode()):08x}"
 
 
 def write_report(sweep: Sweep) -> None:
