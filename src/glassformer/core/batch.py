@@ -92,7 +92,7 @@ class Positions(OnDevice):
 
     @classmethod
     def joined(cls, lengths: Sequence[int]) -> Self:
-        """One row of documents of these lengths one behind the other, positions from 0 in each."""
+        """One row of documents of these lengths one after another, positions from 0 in each."""
         size = torch.tensor(list(lengths))
         document = torch.arange(len(size)).repeat_interleave(size)
         position = torch.arange(len(document)) - (size.cumsum(0) - size)[document]
@@ -110,7 +110,7 @@ class Positions(OnDevice):
         return max(field.shape[0] for field in fields if field is not None)
 
     def extended(self, new: "Positions") -> "Positions":
-        """These positions with `new` ones appended."""
+        """Return these positions with `new` ones appended."""
         rows, both = max(self.rows, new.rows), (self, new)
         join = lambda tensors: torch.cat([t.expand(rows, -1) for t in tensors], dim=1)
         document = valid = None
@@ -169,7 +169,7 @@ class Positions(OnDevice):
 
 @dataclass(frozen=True)
 class Part(OnDevice):
-    """Vectors in place of tokens: the patches of all images, or of all audio clips, of a batch."""
+    """Vectors instead of tokens: the patches of all images, or of all audio clips, of a batch."""
 
     name: str
     """Type of part, a key of `ModelConfig.parts`: image, audio."""

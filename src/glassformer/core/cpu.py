@@ -1,9 +1,7 @@
 """The processor and its memory while a model trains on a CPU.
 
-one thread for all cores     every operation is divided among them, and they wait for each other
-                             after each
-a thread for each part       every core has separate numbers, and they wait for each other in each
-                             step
+one thread for all cores  | every operation is divided among them, and they wait after each
+a thread for each part    | every core has separate numbers, and they wait once in a step
 """
 
 import ctypes
@@ -51,9 +49,8 @@ def micro_batch_threads(count: int, device: torch.device) -> Iterator[Executor |
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc's allocator, where it is, to keep up to 2 GiB of freed memory: each step frees
-    large blocks and takes them again, and would pay for them page by page (bench/LOG.md has the
-    figures)."""
+    """Let glibc's allocator, where it is, keep up to 2 GiB of freed memory. Each step frees large
+    blocks and takes them again, and would pay for them page by page (bench/LOG.md has figures)."""
     linux = sys.platform.startswith("linux")
     if linux and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         for option, value in MALLOPT.items():

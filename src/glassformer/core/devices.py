@@ -1,8 +1,8 @@
 """Abilities of kinds of devices: processors (cpu), NVIDIA and AMD GPUs (cuda), Apple's GPUs (mps).
 
-    cpu   float64   a generator for each thread
-    cuda  float64   one generator of each device
-    mps   no float64, computed on the CPU instead; one generator
+    cpu   | float64, a generator for each thread
+    cuda  | float64, one generator of each device
+    mps   | no float64, computed on the CPU instead; one generator
 
 All three have fused optimizers and autocast to bfloat16. The precision of a run is chosen by
 measuring: bfloat16 is five times faster than float32 on some CPUs and slower on others.

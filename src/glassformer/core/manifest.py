@@ -1,6 +1,6 @@
 """Manifests: size and SHA-256 of each file of a folder, compared before the files are trusted.
 
-    manifest.json   {"format": 1, "files": {"config.json": {"bytes": 512, "sha256": "9f86..."}}}
+    manifest.json | {"format": 1, "files": {"config.json": {"bytes": 512, "sha256": "9f86..."}}}
 
 While files are replaced, a name has a list of two entries: the file before and the new one. So a
 process that is killed in between leaves files that are as the manifest says.

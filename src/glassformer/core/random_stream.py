@@ -1,10 +1,10 @@
 """Random numbers as functions of (seed, step, sample): nothing to save, and one draw more changes
 no other.
 
-permute        a keyed permutation of 0 .. size - 1, evaluated at any places
-RandomStream   numbers for each sample and purpose, for samples changed many at a time
-generator      NumPy's generator for one sample of one step
-seed_from      a seed that depends on every letter of a text, such as a seed with a name
+permute      | a keyed permutation of 0 .. size - 1, evaluated at any places
+RandomStream | numbers for each sample and purpose, for samples changed many at a time
+generator    | NumPy's generator for one sample of one step
+seed_from    | a seed that depends on every letter of a text, such as a seed with a name
 
 Keys of permutations and streams come from SplitMix64 (Steele et al. 2014).
 """
@@ -40,9 +40,9 @@ def seed_from(text: str) -> int:
 def permute(place: np.ndarray, size: int, key: int) -> np.ndarray:
     """A pseudo-random permutation of 0..size-1 at the given places, int64.
 
-    A generalized Feistel cipher on a grid of a * b >= size cells: left <- left + hash(right) mod a,
-    then right in the same way, in turn; repeated until the cell is below size (cycle walking). size
-    < 2^62. Source: Black & Rogaway, Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3.
+    A generalized Feistel cipher on a grid of a * b >= size cells. left <- left + hash(right) mod a,
+    then right in the same way, alternately. Repeated until the cell is below size (cycle walking).
+    Largest size: 2^62. Source: Black & Rogaway, Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3.
     """
     a = math.isqrt(size - 1) + 1
     b = -(-size // a)

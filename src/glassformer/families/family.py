@@ -1,10 +1,10 @@
 """A family of published models as one table of a TOML file: its configuration, tensors and heads.
 
-    like       "llama"                               what a table does not say is as in this one
-    class      "Bert"                                names of classes begin so; `heads` has the rest
-    fields     d_model       hidden_size             of ModelConfig and of config.json, both ways
-    tensors    decoder.norm  ln_f                    a module here and there; weight and bias follow
-               ...q_proj     ...c_attn  transposed 1/3        and how their tensor becomes ours
+    like     "llama"                          | the table of what this one does not say
+    class    "Bert"                           | names of classes begin so; `heads` has the rest
+    fields   d_model       hidden_size        | of ModelConfig and of config.json, both ways
+    tensors  decoder.norm  ln_f               | a module here and there; weight and bias follow
+             q_proj  c_attn  transposed 1/3   | and how their tensor becomes ours
 
 `#` is the number of a block. Names in `tensors`, and those of a head that begin with a dot, follow
 the family's `prefix`, which only a model with a head has.

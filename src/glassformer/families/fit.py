@@ -1,4 +1,4 @@
-"""Which published class a model fits, and what keeps it from fitting the others.
+"""Published classes that a model fits, and the fields that keep it from fitting others.
 
 A model fits a class if `config.json`, written by the table of the class and read again, describes
 the same model.

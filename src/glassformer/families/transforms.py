@@ -1,14 +1,14 @@
 """Changes of a published tensor to a parameter, by name, each with its inverse.
 
-transposed     x W instead of x Wᵀ (GPT-2)
-1/3            the second of three parts that are stored one upon the other
-from:2         without the first rows (RoBERTa's and BART's positions begin at 2)
-plus:1         stored less 1 (Gemma's norms)
-kernel         a convolution [D, C, p, q] as a map of flattened patches [D, p·q·C]
-row            stored with an axis of 1 in front
-zero           0 where their model has none (biases)
-whole          the line names a parameter, not a module
-gated=true     only of models with this value of a field
+transposed   | x W instead of x Wᵀ (GPT-2)
+1/3          | the second of three parts that are stored one upon the other
+from:2       | without the first rows (RoBERTa's and BART's positions begin at 2)
+plus:1       | stored less 1 (Gemma's norms)
+kernel       | a convolution [D, C, p, q] as a map of flattened patches [D, p·q·C]
+row          | stored with an axis of 1 in front
+zero         | 0 where their model has none (biases)
+whole        | the line names a parameter, not a module
+gated=true   | only of models with this value of a field
 """
 
 from collections.abc import Callable, Mapping, Sequence

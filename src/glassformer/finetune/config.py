@@ -36,7 +36,7 @@ class FinetuneConfig(Record):
 
     @property
     def partial(self) -> bool:
-        """Whether weights are left as they are."""
+        """Whether some weights are not trained."""
         return self.method != "full"
 
     @property

@@ -1,8 +1,8 @@
 """Adapters as files in the layout of peft: `adapter_config.json` and `adapter_model.safetensors`.
 
-base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight      A  [r, in]
-base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight      B  [out, r]
-base_model.model.score.weight                                       a weight trained as a whole
+base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight    | A  [r, in]
+base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight    | B  [out, r]
+base_model.model.score.weight                                     | a weight trained as a whole
 
 Names are those of the published class that the model fits, as in an export of it; of a model that
 fits none, our own. Both are read.

@@ -1,7 +1,7 @@
 """Adapters by the names of a published class that the model fits, and back.
 
-decoder.blocks.0.attention.q_proj   model.layers.0.self_attn.q_proj     Llama: unchanged
-decoder.blocks.0.attention.q_proj   transformer.h.0.attn.c_attn         GPT-2: a third of the rows
+decoder.blocks.0.attention.q_proj -> model.layers.0.self_attn.q_proj    Llama: unchanged
+decoder.blocks.0.attention.q_proj -> transformer.h.0.attn.c_attn        GPT-2: a third of the rows
 
 A map that the class joins with others has one adapter there: its A is that of all, one upon the
 other, and its B has theirs on the diagonal.

@@ -1,9 +1,9 @@
 """A published model opened, or imported: the same files as those of a run, made from its own.
 
-config.json  generation_config.json       task, input and model; how it generates
-tokenizer.json ...  image.json            how its inputs are read
-chat_template.jinja                       how its messages are written
-model.safetensors                         its weights, where it is imported
+config.json  generation_config.json  | task, input and model; how it generates
+tokenizer.json ...    image.json     | how its inputs are read
+chat_template.jinja                  | how its messages are written
+model.safetensors                    | its weights, where it is imported
 """
 
 import math

@@ -1,11 +1,11 @@
 """The Transformer: embedding, one or two stacks, a head; every model is this class with another
 configuration.
 
-encoder          embed ─> [ block ]*N ─> head                           sees everything
-decoder          embed ─> [ block ]*N ─> head                           sees the past
-encoder-decoder  embed ─> [ block ]*N ─┐
-                 embed ─> [ block + cross-attention ]*N ─> head         sees its past and all of
-                                                                        the source
+encoder          embed ──> [ block ]*N ──> head                          sees everything
+decoder          embed ──> [ block ]*N ──> head                          sees the past
+encoder-decoder  embed ──> [ block ]*N ──┐
+                 embed ──> [ block + cross-attention ]*N ──> head        sees its past and all of
+                                                                         the source
 """
 
 from collections.abc import Callable, Iterator

@@ -32,7 +32,7 @@ OF_INPUT = {
 
 @dataclass(frozen=True)
 class FieldRow:
-    """One field as it is listed."""
+    """One field in a list."""
 
     section: str
     name: str

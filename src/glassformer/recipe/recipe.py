@@ -37,7 +37,7 @@ SECTIONS: dict[str, type[Record]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that a run is made from."""
+    """The whole description of a run."""
 
     task: str
     processor: ProcessorConfig

@@ -1,8 +1,8 @@
 """The arguments that say which fields a sweep varies.
 
-field=a,b,c         choices
-field=1e-4..1e-2    a range, of whole numbers if both ends are
-field=a             the same in all trials; so are lists and texts in quotes: [a, b], 'a,b'
+field=a,b,c       | choices
+field=1e-4..1e-2  | a range, of whole numbers if both ends are
+field=a           | the same in all trials; so are lists and texts in quotes: [a, b], 'a,b'
 """
 
 import re

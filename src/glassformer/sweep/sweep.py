@@ -1,9 +1,9 @@
 """The trials of a sweep: all combinations of values, or those that Optuna's sampler (a
 tree-structured Parzen estimator) proposes.
 
-FOLDER/sweep.db               Optuna's study: values and scores, also for optuna-dashboard
-FOLDER/sweep.html             a curve of each trial, and a table
-FOLDER/learning_rate=0.003/   the run of a trial
+FOLDER/sweep.db             | Optuna's study: values and scores, also for optuna-dashboard
+FOLDER/sweep.html           | a curve of each trial, and a table
+FOLDER/learning_rate=0.003/ | the run of a trial
 
 A proposal is a function of the seed and of the trials before it, and a trial that was stopped is
 the same trial of the study when it continues: a killed sweep ends as if it had not been killed.

@@ -3,7 +3,7 @@ definition.
 
 The layout is that of the tokenizers library, which loads these files. Ordinary tokens
 come first (byte and bpe: ids 0..255 are the bytes), special symbols after them. Without tokens, the
-kinds stand in `definitions.json`.
+kinds are in `definitions.json`.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The frame of a text: the special symbols around one text, and around and between the two of a
 pair, with their token types.
 
-    one     [CLS] text [SEP]                      token types  0 0 0
-    pair    [CLS] text [SEP] other [SEP]          token types  0 0 0 1 1
+    one   | [CLS] text [SEP]                      token types  0 0 0
+    pair  | [CLS] text [SEP] other [SEP]          token types  0 0 0 1 1
 
 A tokenizer.json defines it by its `post_processor`.
 """

@@ -1,8 +1,8 @@
 """BPE dropout: byte-pair encoding with merges left out at random, others at every step.
 
-    nominal    the  cats  sleep
-    step 1     the  c ats  sleep
-    step 2     t he  cats  sl eep
+    nominal  | the  cats  sleep
+    step 1   | the  c ats  sleep
+    step 2   | t he  cats  sl eep
 
 A word begins with a space, or is a special symbol. The merges are those of the tokenizer, best
 first; each possible one is left out of each round with a fixed probability. Each word has

@@ -1,12 +1,12 @@
 """The tokenizers of published model folders, of every layout, as one `Tokenizer`.
 
-    tokenizer.json                                     as it is
-    vocab.json  merges.txt                             by the converters of transformers: byte
-    vocab.txt                                          pairs, WordPiece, SentencePiece
+    tokenizer.json                         | read directly
+    vocab.json  merges.txt                 | by the converters of transformers: byte pairs,
+    vocab.txt                              | WordPiece, SentencePiece
     spiece.model  sentencepiece.bpe.model
     tokenizer.model
-    source.spm  target.spm  vocab.json                 SentencePiece of Marian
-    vocab.json                                         characters: nanoGPT, minGPT
+    source.spm  target.spm  vocab.json     | SentencePiece of Marian
+    vocab.json                             | characters: nanoGPT, minGPT
 
 Beside them, `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` say more,
 and `config.json` what a decoder begins with. A SentencePiece model prepares a text as its own file

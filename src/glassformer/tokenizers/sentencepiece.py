@@ -1,6 +1,6 @@
 """SentencePiece models: their pieces and their steps of a text, as the tokenizer library has them.
 
-    "  Two  cats"  charsmap, one space   "Two cats"  prefix, mark   "▁Two▁cats"  pieces  ▁Two ▁cat s
+    "  Two  cats" -> charsmap, one space "Two cats" -> prefix, mark "▁Two▁cats" -> ▁Two ▁cat s
 
 Each step is there only if the model has it. The package sentencepiece reads the file.
 

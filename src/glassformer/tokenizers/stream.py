@@ -13,8 +13,8 @@ WINDOW = 16
 class StreamDecoder:
     """Text as it becomes certain: the joined results of `push` and `flush` are `decode` of all ids.
 
-    For kind library with a decoder that does not join the bytes of its tokens, this holds if that
-    decoder looks only at the last 16 tokens (WordPiece: at the last one); text that ends in U+FFFD,
+    The decoder of a tokenizer of kind library may not join the bytes of its tokens. Then this holds
+    if it looks only at the last 16 tokens (WordPiece: at the last one). Text that ends in U+FFFD,
     which may still change, is held back.
     """
 

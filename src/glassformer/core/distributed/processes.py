@@ -1,12 +1,12 @@
 """The processes that compute a run together: which one this is, and what all of them agree on.
 
-    one process            nothing is sent, and no group is needed
-    started by torchrun    RANK, WORLD_SIZE and an address are in the environment
+    one process          | nothing is sent, and no group is needed
+    started by torchrun  | RANK, WORLD_SIZE and an address are in the environment
 
 Values travel as JSON, numbers as tensors, by torch.distributed. Nothing is pickled.
 
-sums of a step    each process waits at most a minute for the others: `leaving_the_silent`
-other values      hours before training, when the first one may encode a text; then ten minutes
+sums of a step  | each process waits at most a minute for the others: `leaving_the_silent`
+other values    | hours before training, when the first one may encode a text; then ten minutes
 """
 
 import base64

@@ -154,7 +154,7 @@ def _decoder(model: Transformer) -> Graph:
 
 
 def _plain(model: Transformer) -> Transformer:
-    """The model in float32 on the CPU, with adapters merged and integers as what they stand for."""
+    """The model in float32 on the CPU, with adapters merged and integers as their values."""
     plain = Transformer(model.config, seed=None, device="meta")
     own = dict(plain_parameters(model))
     account = Account("An ONNX graph", own)
