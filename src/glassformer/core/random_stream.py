@@ -42,7 +42,8 @@ def permute(place: np.ndarray, size: int, key: int) -> np.ndarray:
 
     A generalized Feistel cipher on a grid of a * b >= size cells. left <- left + hash(right) mod a,
     then right in the same way, alternately. Repeated until the cell is below size (cycle walking).
-    Largest size: 2^62. Source: Black & Rogaway, Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3.
+    Largest size: 2^62. Source: Black & Rogaway, Ciphers with Arbitrary Finite Domains, 2002,
+    methods 2 and 3.
     """
     a = math.isqrt(size - 1) + 1
     b = -(-size // a)
@@ -61,7 +62,7 @@ class RandomStream:
     """
 
     def __init__(self, seed: int, step: int, samples: np.ndarray) -> None:
-        self._keys = _mixed(samples.astype(np.uint64) * _GAMMA + np.uint64(epoch_key(seed, step)))
+        self._keys = _mix(samples.astype(np.uint64) * _GAMMA + np.uint64(epoch_key(seed, step)))
 
     def uniform(self, purpose: str, count: int) -> np.ndarray:
         """Numbers in [0, 1), float64 [count, N]: one row for each decision."""
@@ -73,11 +74,11 @@ class RandomStream:
         return bits.astype("<u8", copy=False).view(np.uint8)[:, :count]
 
     def _bits(self, purpose: str, count: int, rows: np.ndarray | slice = np.s_[:]) -> np.ndarray:
-        start = _mixed(self._keys[rows] ^ np.uint64(crc32(purpose.encode())))
-        return _mixed(start[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA)
+        start = _mix(self._keys[rows] ^ np.uint64(crc32(purpose.encode())))
+        return _mix(start[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA)
 
 
-def _mixed(state: np.ndarray) -> np.ndarray:
+def _mix(state: np.ndarray) -> np.ndarray:
     """SplitMix64's output for each state, uint64; multiplication wraps modulo 2^64."""
     state = (state ^ state >> np.uint64(30)) * _MIX
     state = (state ^ state >> np.uint64(27)) * _LAST
@@ -86,7 +87,7 @@ def _mixed(state: np.ndarray) -> np.ndarray:
 
 def _next(state: int) -> int:
     """SplitMix64's output for the state after an integer, taken modulo 2^64."""
-    return int(_mixed(np.array([(state + _ODD) & _MASK], np.uint64))[0])
+    return int(_mix(np.array([(state + _ODD) & _MASK], np.uint64))[0])
 
 
 def _cipher(

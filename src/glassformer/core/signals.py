@@ -31,14 +31,14 @@ class Stop:
 
 
 @contextmanager
-def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[int, Any]]:
+def handle(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[int, Any]]:
     """Handle the signals of these names in the body, and put their handlers back; gives the
     handlers before.
 
     A signal that the system lacks is left out, and so is SIGHUP if it is ignored, as by nohup.
     Outside the main thread nothing is handled.
     """
-    kinds = _known(names) if threading.current_thread() is threading.main_thread() else []
+    kinds = _signals(names) if threading.current_thread() is threading.main_thread() else []
     before: dict[int, Any] = {}
     for kind in kinds:
         if kind.name != "SIGHUP" or signal.getsignal(kind) != signal.SIG_IGN:
@@ -52,11 +52,11 @@ def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[i
 
 def ignore_requests_to_stop() -> None:
     """Ignore `STOPPING` signals in a process that its parent ends."""
-    for kind in _known(STOPPING):
+    for kind in _signals(STOPPING):
         signal.signal(kind, signal.SIG_IGN)
 
 
-def _known(names: Iterable[str]) -> list[signal.Signals]:
+def _signals(names: Iterable[str]) -> list[signal.Signals]:
     """The signals of these names that the system has."""
     return [kind for kind in signal.Signals if kind.name in names]
 
@@ -81,13 +81,13 @@ def interruptions(stop: Stop) -> Iterator[None]:
         if stop.signal is None:
             began, stop.signal = time.monotonic(), number
 
-    with handled(receive, *STOPPING) as before:
+    with handle(receive, *STOPPING) as before:
         yield
 
 
 def each_interrupts() -> AbstractContextManager[dict[int, Any]]:
     """Let every Ctrl-C raise KeyboardInterrupt in the body, however many there are."""
-    return handled(signal.default_int_handler, "SIGINT")
+    return handle(signal.default_int_handler, "SIGINT")
 
 
 def end_at_second_interrupt() -> None:

@@ -71,7 +71,7 @@ class Parity:
         )
 
 
-def compared(
+def compare_outputs(
     target: str,
     model: Transformer,
     task: Task,

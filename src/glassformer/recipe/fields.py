@@ -76,7 +76,7 @@ def sections() -> dict[str, tuple[type[Record], str]]:
 
     def add(path: str, record: type[Record], about: str) -> None:
         found[path] = record, about
-        for name, inside in record.nested().items():
+        for name, inside in record.records().items():
             add(f"{path}.{name}", inside, record.model_fields[name].description or "")
 
     for name, record in SECTIONS.items():
@@ -87,14 +87,14 @@ def sections() -> dict[str, tuple[type[Record], str]]:
 def rows_of(section: str, record: type[Record]) -> Iterator[FieldRow]:
     """Return the fields of one section, without those inside it."""
     for name, field in record.model_fields.items():
-        if name not in record.nested():
+        if name not in record.records():
             default = field.get_default(call_default_factory=True, validated_data={})
             text = " ".join((field.description or "").split())
             only = ", ".join(name for names in uses(field).values() for name in names)
             yield FieldRow(section, name, _type(field.annotation), default, text, only)
 
 
-def shown(value: Any) -> str:
+def show(value: Any) -> str:
     """A default as a recipe writes it."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)

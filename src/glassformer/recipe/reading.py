@@ -48,7 +48,7 @@ def _meant(key: str, text: str) -> Any:
         fields = {}
         for section in sections:
             record = records.get(section, Record)
-            records, fields = record.nested(), record.model_fields
+            records, fields = record.records(), record.model_fields
         return text if name in fields and fields[name].annotation is str else None
     if text[:1] in ("[", "{", "'", '"'):
         with suppress(yaml.YAMLError):

@@ -125,7 +125,7 @@ def _steps(decoder: Any) -> list[Values]:
     return [step for one in decoder.get("decoders") or [] for step in _steps(one)]
 
 
-def spaced(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Words joined by spaces, but none before `CLOSING` and after `OPENING` marks."""
     return "".join(gap(before, word) + word for before, word in pairwise(["", *words]))
 

@@ -130,7 +130,7 @@ def _shape(definition: Values) -> list[Any]:
     return [*plain, (definition.get("decoder") or {}).get("type")]
 
 
-def checked(definition: object, name: str) -> Values:
+def check_definition(definition: object, name: str) -> Values:
     """The definition, if it has the outline of a tokenizer.json; DataError naming the file if
     not."""
     if not isinstance(definition, dict) or not isinstance(definition.get("model"), dict):
@@ -148,11 +148,11 @@ def checked(definition: object, name: str) -> Values:
 def read_definition(file: Path) -> Values:
     """The content of a `tokenizer.json`; DataError: missing or damaged."""
     raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
-    with library.guarded(f"read {file} as JSON"):
+    with library.guard(f"read {file} as JSON"):
         definition = json.loads(raw)
         if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
             json.dumps(definition, ensure_ascii=False).encode("utf-8")
-    return checked(definition, str(file))
+    return check_definition(definition, str(file))
 
 
 def names_of_gaps(spelling: Mapping[int, str]) -> dict[int, str]:

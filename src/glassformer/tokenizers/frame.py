@@ -17,7 +17,7 @@ import numpy as np
 
 from glassformer.core.errors import DataError
 from glassformer.core.files import Values
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -110,7 +110,7 @@ def read_frame(definition: Values, known: Collection[int], name: str) -> Frame |
     """
     if definition.get("post_processor") is None:
         return None
-    with guarded(f"read the post_processor of {name}"):
+    with guard(f"read the post_processor of {name}"):
         from tokenizers import Tokenizer as Library
 
         model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}

@@ -21,7 +21,7 @@ from typing import Any
 from glassformer.core.errors import DataError
 from glassformer.core.files import Values, read_bytes, scratch_folder
 from glassformer.tokenizers.definition import read_definition
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 from glassformer.tokenizers.roles import ROLES, START, read_object, roles_beside
 from glassformer.tokenizers.sentencepiece import (
     CONTROL,
@@ -53,7 +53,7 @@ def published_tokenizer(folder: Path, model_type: str, side: str = "target") -> 
     """
     name, file = f"the tokenizer of {folder}", folder / "tokenizer.json"
     roles, about = roles_beside(file), read_object(folder / "config.json")
-    with guarded(f"read {name}"):
+    with guard(f"read {name}"):
         if file.is_file():
             definition = read_definition(file)
         else:

@@ -12,7 +12,7 @@ from typing import Any
 from glassformer.core.errors import DataError
 from glassformer.core.files import read_bytes
 from glassformer.tokenizers.definition import FOREIGN_ROLES
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 
 ROLES_FILE = "special_tokens_map.json"
 START = "decoder_start"
@@ -37,7 +37,7 @@ def read_object(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     raw = read_bytes(file, LARGEST, f"a {file.name}")
-    with guarded(f"read {file} as JSON"):
+    with guard(f"read {file} as JSON"):
         values = json.loads(raw)
         json.dumps(values, ensure_ascii=False).encode("utf-8")  # no surrogate without its pair
     if not isinstance(values, dict):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.files import read_bytes
 from glassformer.tokenizers.decoding import MARK
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 
 if TYPE_CHECKING:
     from tokenizers.models import Unigram
@@ -48,7 +48,7 @@ def read_sentencepiece(file: Path) -> Any:
     except ImportError:
         raise missing_package(file, "sentencepiece with protobuf") from None
     model = getattr(schema, "ModelProto")()  # noqa: B009 - made while the module is imported
-    with guarded(f"read {file} as a SentencePiece model"):
+    with guard(f"read {file} as a SentencePiece model"):
         model.ParseFromString(raw)
     trainer = model.trainer_spec
     marks = model.normalizer_spec.escape_whitespaces and not trainer.treat_whitespace_as_suffix

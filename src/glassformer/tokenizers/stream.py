@@ -30,7 +30,7 @@ class StreamDecoder:
         """The complete characters that this id adds, held-back ones included; DataError: not in the
         vocabulary."""
         tokenizer = self._tokenizer
-        if self._skip and tokenizer.skipped(index):
+        if self._skip and tokenizer.skips(index):
             return ""
         if tokenizer.bytewise:
             return self._utf8.decode(self._beginning(tokenizer.shown_bytes(index, False)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
@@ -57,7 +57,7 @@ class Symbols:
     def _pieces(self) -> dict[int, list[int]]:
         """The pieces of the name of each symbol."""
         tokens = lambda text: [token.id for token in self._library.model.tokenize(text)]
-        with guarded("encode the text"):
+        with guard("encode the text"):
             return {
                 index: [i for i in tokens(name[:1]) + tokens(name[1:]) if i not in self._names]
                 for index, name in self._names.items()

@@ -18,11 +18,11 @@ import numpy as np
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.files import file_in, write_text, writing
 from glassformer.tokenizers import library
-from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
+from glassformer.tokenizers.decoding import Beginning, Spelling, join_words, spelling_of
 from glassformer.tokenizers.definition import (
     LARGEST_ID,
     Kind,
-    checked,
+    check_definition,
     kind_of,
     names_of_gaps,
     read_definition,
@@ -52,11 +52,11 @@ class Tokenizer:
         roles: Mapping[str, str] | None = None,
     ) -> None:
         """`roles`: symbols by role (see `specials`), where their names do not say it."""
-        self.definition = checked(definition, name)
+        self.definition = check_definition(definition, name)
         """The content of its `tokenizer.json`."""
         self._name = name
         self._library = library.built(self.definition, name)
-        with library.guarded(f"read the tokenizer {name}"):
+        with library.guard(f"read the tokenizer {name}"):
             self.kind: Kind = kind_of(self.definition)
             """byte, character, word, bpe; `library` for any other tokenizer.json."""
             vocab = self._library.get_vocab(with_added_tokens=True)
@@ -80,7 +80,7 @@ class Tokenizer:
         self._special_ids = frozenset((*symbols.values(), *named, *gaps))
         self.frame: Frame | None = read_frame(self.definition, self._spelling.keys(), name)
         """The symbols around a text, where the definition has some."""
-        with library.guarded(f"read the decoder of {name}"):
+        with library.guard(f"read the decoder of {name}"):
             whole = self.kind in ("character", "word")
             self._text = Spelling() if whole else spelling_of(self.definition)
         self.bytewise = self._text.joined or self.kind == "character"
@@ -108,7 +108,7 @@ class Tokenizer:
             with writing(roles_file(path)):
                 roles_file(path).unlink(missing_ok=True)
 
-    def framed(self, frame: Frame) -> Self:
+    def with_frame(self, frame: Frame) -> Self:
         """Return this tokenizer with the frame of texts in its definition."""
         own = template_of(frame, self._spelling) if frame.symbols else None
         return type(self)({**self.definition, "post_processor": own}, self._name, self._roles)
@@ -202,7 +202,7 @@ class Tokenizer:
 
     @cached_property
     def _symbols(self) -> Symbols:
-        names = {index: self.symbol(index) for index in self._special_ids if self.skipped(index)}
+        names = {index: self.symbol(index) for index in self._special_ids if self.skips(index)}
         return Symbols(self._library, names, self.specials.get("unk"))
 
     def encode_word(self, word: str) -> np.ndarray:
@@ -230,35 +230,35 @@ class Tokenizer:
         return pairs, model["vocab"]
 
     def decode(self, ids: Sequence[int] | np.ndarray, skip_specials: bool = True) -> str:
-        """The text of ids; bytes that are not UTF-8 become U+FFFD; words are joined as `spaced`
+        """The text of ids; bytes that are not UTF-8 become U+FFFD; words are joined as `join_words`
         (not reversible).
 
         `skip_specials` leaves out every special symbol but <unk>, which is shown. DataError: an id
         out of range.
         """
-        kept = [i for i in map(int, ids) if not (skip_specials and self.skipped(i))]
+        kept = [i for i in map(int, ids) if not (skip_specials and self.skips(i))]
         if self.bytewise:
             beginning = self.beginning()
             shown = (beginning(self.shown_bytes(i, False)) for i in kept)
             return b"".join(shown).decode(errors="replace")
         words = [self.symbol(i) for i in kept]
         if self.kind == "word":
-            return spaced(words)
-        with library.guarded("decode the tokens"):
+            return join_words(words)
+        with library.guard("decode the tokens"):
             return self._library.decode(kept, skip_special_tokens=False)
 
     def beginning(self) -> Beginning:
         """Return a function that drops what a text does not begin with, such as a space."""
         return Beginning(self._text)
 
-    def skipped(self, index: int) -> bool:
+    def skips(self, index: int) -> bool:
         """Whether `decode` leaves this id out by default: a special symbol other than <unk>."""
         return index in self._special_ids and index != self.specials.get("unk")
 
     def shown_bytes(self, index: int, skip_specials: bool = True) -> bytes:
         """The decoded bytes of this id: of a special symbol its name, or nothing if skipped."""
         if index in self._special_ids:
-            return b"" if skip_specials and self.skipped(index) else self.symbol(index).encode()
+            return b"" if skip_specials and self.skips(index) else self.symbol(index).encode()
         return self.token_bytes(index)
 
     def token_bytes(self, index: int) -> bytes:

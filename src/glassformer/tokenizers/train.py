@@ -109,7 +109,7 @@ def _merges(config: TokenizerConfig, texts: Iterable[str]) -> list[tuple[str, st
 def _learn(definition: dict, trainer: "Trainer", texts: Iterable[str], most: int) -> dict:
     learner = library.built(definition | {"added_tokens": []}, "the tokenizer")
     pieces = chain.from_iterable(map(_without_long_runs, _until(most, texts)))
-    with library.guarded("train the tokenizer"):
+    with library.guard("train the tokenizer"):
         library.learn(learner, trainer, pieces)
         return json.loads(learner.to_str())["model"]
 
