@@ -102,7 +102,7 @@ def data(case: str, begin: int, end: int, masked: float = 0.0) -> Batch:
         case "encoder-decoder":
             lengths = [2 + row % (LENGTH - 1) for row in range(ROWS)][rows]
             source = tiny.tokens(ROWS, LENGTH, seed=4)[rows, : max(lengths)]
-            return Batch(tokens, targets=targets, source=Batch(source, Positions.padded(lengths)))
+            return Batch(tokens, targets=targets, source=Batch(source, Positions.pad(lengths)))
         case "parts":
             return Batch(tokens, targets=targets, parts=tuple(patches(begin, end)))
         case _:
@@ -462,7 +462,7 @@ def disturbed(cases: list[str], meshes: list[list[int]]) -> dict[str, tuple[bool
                     local(one.grad).mul_(1 + 1e-9 * place)
             division.add_up(parameters)
             after = [None if one.grad is None else local(one.grad).tolist() for one in own]
-            every = everyone().gathered(after)
+            every = everyone().gather(after)
             same = all(one == every[rank - rank % tensor] for rank, one in enumerate(every))
             kept = after == [one.tolist() if one.any() else None for one in before]
             found[f"{case} {shard}x{tensor}"] = same, kept

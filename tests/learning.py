@@ -17,7 +17,7 @@ def learn(config: ModelConfig) -> dict[str, torch.Tensor]:
     else:
         ids = torch.randint(0, config.vocab_size, (3, length))
         kinds = ids % config.n_token_types if config.n_token_types else None
-        source = Batch(ids.flip(1), Positions.padded([length, 2, 1]), token_type_ids=kinds)
+        source = Batch(ids.flip(1), Positions.pad([length, 2, 1]), token_type_ids=kinds)
         parts = tuple(
             Part(name, torch.tensor([1, 8]) + 2 * i, torch.randn(2, width), torch.tensor([0, 1]))
             for i, (name, width) in enumerate(config.parts.items())

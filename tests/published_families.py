@@ -204,7 +204,7 @@ def complete(name: str, folder: Path, **changes: Any) -> Path:
     definition = word_definition(words, lowercase=True)
     assert len(definition["model"]["vocab"]) + 4 == tiny.VOCABULARY
     tokenizer = Tokenizer(definition)
-    tokenizer.framed(tokenizer.frame_or("bos", "eos")).save(folder / "tokenizer.json")
+    tokenizer.with_frame(tokenizer.frame_or("bos", "eos")).save(folder / "tokenizer.json")
     return folder
 
 

@@ -12,7 +12,7 @@ from glassformer.core.batch import IGNORE, Batch, Part, Positions, padded_rows
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.sampled_from(["left", "right"]))
 def test_padded_positions_count_real_elements(lengths, side):
-    positions = Positions.padded(lengths, side)
+    positions = Positions.pad(lengths, side)
     assert positions.length == max(lengths)
     for row, length in enumerate(lengths):
         assert positions.position[row][positions.valid[row]].tolist() == list(range(length))
@@ -22,7 +22,7 @@ def test_padded_positions_count_real_elements(lengths, side):
 
 
 def test_packed_positions_restart_in_each_document():
-    positions = Positions.packed(torch.tensor([[0, 0, 1, 1, 1, 4], [3, 3, 3, 3, 0, 3]]))
+    positions = Positions.pack(torch.tensor([[0, 0, 1, 1, 1, 4], [3, 3, 3, 3, 0, 3]]))
     assert positions.position.tolist() == [[0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 0, 0]]
 
 
@@ -32,7 +32,7 @@ def test_packed_documents_below_0_are_padding(rows):
     table = [[number - 1 for length in row for number in [length] * max(length, 1)] for row in rows]
     width = max(map(len, table))
     document = torch.tensor([line + [-1] * (width - len(line)) for line in table])
-    positions = Positions.packed(document)
+    positions = Positions.pack(document)
     assert (positions.valid is None) == bool((document >= 0).all())
     assert positions.valid is None or torch.equal(positions.valid, document >= 0)
     for line, row in zip(document.tolist(), positions.position.tolist(), strict=True):
@@ -43,18 +43,18 @@ def test_packed_documents_below_0_are_padding(rows):
 
 
 def test_extended():
-    assert Positions.arange(3, start=2).extended(Positions.arange(2, start=5)).start == 2
-    gap = Positions.arange(3).extended(Positions.arange(2, start=4))
+    assert Positions.arange(3, start=2).append(Positions.arange(2, start=5)).start == 2
+    gap = Positions.arange(3).append(Positions.arange(2, start=4))
     assert gap.start is None
     assert gap.position.tolist() == [[0, 1, 2, 4, 5]]
-    mixed = Positions.padded([1, 2], "left").extended(Positions.arange(1, start=7))
+    mixed = Positions.pad([1, 2], "left").append(Positions.arange(1, start=7))
     assert mixed.position.tolist() == [[0, 0, 7], [0, 1, 7]]
     assert mixed.valid.tolist() == [[False, True, True], [True, True, True]]
     shared = Positions(torch.tensor([[0, 1]]), valid=torch.tensor([[True, False], [True, True]]))
-    longer = shared.extended(Positions.arange(1, start=2))
+    longer = shared.append(Positions.arange(1, start=2))
     assert longer.position.tolist() == [[0, 1, 2]] * 2
     assert longer.valid.tolist() == [[True, False, True], [True, True, True]]
-    documents = Positions.packed(torch.tensor([[5, 5]])).extended(Positions.arange(1, start=2))
+    documents = Positions.pack(torch.tensor([[5, 5]])).append(Positions.arange(1, start=2))
     assert documents.document.tolist() == [[5, 5, 0]]
 
 
@@ -62,9 +62,9 @@ def test_extended():
     ("positions", "position", "document"),
     [
         (Positions.arange(3, start=4), [[7, 8]], None),
-        (Positions.padded([3, 1], "right"), [[3, 4], [1, 2]], None),
-        (Positions.padded([3, 1], "left"), [[3, 4], [1, 2]], None),
-        (Positions.packed(torch.tensor([[0, 0, 7]])), [[1, 2]], [[7, 7]]),
+        (Positions.pad([3, 1], "right"), [[3, 4], [1, 2]], None),
+        (Positions.pad([3, 1], "left"), [[3, 4], [1, 2]], None),
+        (Positions.pack(torch.tensor([[0, 0, 7]])), [[1, 2]], [[7, 7]]),
         (
             Positions(torch.tensor([[5, 5]]), valid=torch.tensor([[False, False], [True, False]])),
             [[0, 1], [6, 7]],
@@ -80,9 +80,9 @@ def test_following_goes_on_after_the_last_real_element(positions, position, docu
 
 
 def test_selected_rows():
-    positions = Positions.padded([1, 2]).selected(torch.tensor([1, 1]))
+    positions = Positions.pad([1, 2]).select(torch.tensor([1, 1]))
     assert positions.valid.tolist() == [[True, True]] * 2
-    assert Positions.arange(3).selected(torch.tensor([4, 2])).position.shape == (1, 3)
+    assert Positions.arange(3).select(torch.tensor([4, 2])).position.shape == (1, 3)
 
 
 @given(
@@ -92,7 +92,7 @@ def test_selected_rows():
 )
 def test_padded_rows_are_the_rows_and_padding_is_marked(rows, fill, side):
     arrays = [np.array(row, dtype=np.int32) for row in rows]
-    batch, width = Batch.padded(arrays, side), max(map(len, rows))
+    batch, width = Batch.pad(arrays, side), max(map(len, rows))
     assert batch.elements.dtype == torch.long
     for value, elements in ((0, batch.elements), (fill, padded_rows(arrays, fill, side))):
         padding = [[value] * (width - len(row)) for row in rows]
@@ -112,7 +112,7 @@ def test_padded_rows_are_the_rows_and_padding_is_marked(rows, fill, side):
         assert valid.tolist() == real
         if side == "right":
             assert batch.positions.position.tolist() == [list(range(width))] * len(rows)
-    assert torch.equal(Batch.padded(rows, side).elements, batch.elements)
+    assert torch.equal(Batch.pad(rows, side).elements, batch.elements)
 
 
 def test_targets_are_counted_without_the_ignored():
@@ -126,7 +126,7 @@ def test_targets_are_counted_without_the_ignored():
 def test_elements_are_counted_whatever_the_number_of_classes():
     """Classes of a sequence may be as many as it has elements: they are not targets of its
     elements."""
-    ids, padded = torch.zeros(2, 3, dtype=torch.long), Positions.padded([3, 1])
+    ids, padded = torch.zeros(2, 3, dtype=torch.long), Positions.pad([3, 1])
     assert Batch(ids, targets=torch.tensor([[1, IGNORE, 2], [IGNORE] * 3])).n_elements == 2
     assert (
         Batch(ids, padded, targets=torch.tensor([[1, 4, 2], [1, IGNORE, IGNORE]])).n_elements == 4
@@ -154,7 +154,7 @@ def test_a_batch_moves_as_a_whole():
     ids = torch.zeros(2, 3, dtype=torch.long)
     part = Part("image", ids[0], torch.zeros(3, 4), ids[0])
     batch = Batch(
-        ids, Positions.padded([3, 1]), ids, ids, Batch(ids, Positions.packed(ids)), ids[0], (part,)
+        ids, Positions.pad([3, 1]), ids, ids, Batch(ids, Positions.pack(ids)), ids[0], (part,)
     ).to("meta")
     tensors = [
         batch.elements, batch.targets, batch.token_type_ids, batch.positions.position, batch.positions.valid,
@@ -176,7 +176,7 @@ def test_a_part_stays_with_its_slots(order, kept, at):
     part = Part("image", where, where[:, None].double(), where)
     table = torch.full((2, 5), -1.0, dtype=torch.float64)
     table.view(-1)[where] = part.values[:, 0]
-    taken = part.taken(slots, 5)
+    taken = part.select(slots, 5)
     again = torch.full((2, kept), -1.0, dtype=torch.float64)
     again.view(-1)[taken.at] = taken.values[:, 0]
     assert torch.equal(again, table[:, slots])

@@ -62,8 +62,8 @@ def test_a_tree_of_the_sums_of_processes_is_the_tree_of_all_parts(parts, process
 
 def test_one_process_has_what_it_gives():
     assert ALONE.first
-    assert ALONE.gathered({"a": 1}) == [{"a": 1}]
-    assert ALONE.added([1.5, 2.0]) == [1.5, 2.0]
+    assert ALONE.gather({"a": 1}) == [{"a": 1}]
+    assert ALONE.sums([1.5, 2.0]) == [1.5, 2.0]
     assert list(ALONE.spread([1, 2, 3], lambda n: n * n)) == [1, 4, 9]
     with pytest.raises(ConfigError, match="no"):
         ALONE.from_first(lambda: refuse(ConfigError("no")))
@@ -80,14 +80,14 @@ def by_threads(monkeypatch):
     def call(count, of):
         meeting, given = Barrier(count), [""] * count
 
-        def gathered(self, value):
+        def gather(self, value):
             given[self.rank] = json.dumps(value, default=_array_to_json)
             meeting.wait()
             found = [json.loads(one, object_hook=_array_of_json) for one in given]
             meeting.wait()
             return found
 
-        monkeypatch.setattr(Processes, "gathered", gathered)
+        monkeypatch.setattr(Processes, "gather", gather)
         with ThreadPoolExecutor(count) as threads:
             return [*threads.map(lambda rank: of(Processes(rank, count)), range(count))]
 
@@ -131,7 +131,7 @@ def refuse(error):
 
 def test_an_error_of_the_first_ends_the_others_with_its_code(monkeypatch):
     refusal = ["ConfigError", "no", 2]
-    monkeypatch.setattr(Processes, "gathered", lambda self, value: [[None, refusal], value])
+    monkeypatch.setattr(Processes, "gather", lambda self, value: [[None, refusal], value])
     with pytest.raises(ElsewhereError) as caught:
         Processes(1, 2).from_first(lambda: refuse(AssertionError))
     assert caught.value.exit_code == 2
@@ -139,7 +139,7 @@ def test_an_error_of_the_first_ends_the_others_with_its_code(monkeypatch):
 
 def test_an_error_of_another_is_told_by_the_first(monkeypatch):
     told = ["ConfigError", "gpu is not there.", 2]
-    monkeypatch.setattr(Processes, "gathered", lambda self, value: [[None, None], [None, told]])
+    monkeypatch.setattr(Processes, "gather", lambda self, value: [[None, None], [None, told]])
     with pytest.raises(ConfigError, match=r"^In process 1: gpu is not there\.$"):
         Processes(0, 2).each(lambda: None)
     with pytest.raises(ElsewhereError) as caught:

@@ -37,7 +37,7 @@ def padded() -> Batch:
 
 
 def packed() -> Batch:
-    return Batch(tiny.tokens(1, 7), Positions.packed(torch.tensor([[0, 0, 0, 1, 1, 1, 1]])))
+    return Batch(tiny.tokens(1, 7), Positions.pack(torch.tensor([[0, 0, 0, 1, 1, 1, 1]])))
 
 
 def crossing() -> Batch:

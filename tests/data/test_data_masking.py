@@ -152,7 +152,7 @@ def test_which_one_is_asked_for_then_differs():
 
 def test_padding_is_never_asked_for():
     ids = torch.full((2, 8), 3)
-    masked = masking(0.99)(Batch(ids, Positions.padded([8, 2])), 0, 0)
+    masked = masking(0.99)(Batch(ids, Positions.pad([8, 2])), 0, 0)
     assert set(at_of(masked).tolist()) <= set(range(10))
     assert len(at_of(masked)) > 7
     assert masked.positions is not None

@@ -13,7 +13,7 @@ from glassformer import finetune
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
 from glassformer.data.collate import Share
-from glassformer.finetune.adapters import adapt, chosen
+from glassformer.finetune.adapters import adapt, choose
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.inspect.ledger import ledger
 from glassformer.inspect.look import look
@@ -106,13 +106,13 @@ def test_initial_adapters_are_a_function_of_seed_and_name():
 def test_targets_are_names_patterns_or_all():
     model = copy.deepcopy(tiny.model(architecture="encoder_decoder", head="lm"))
     names = [name for name, one in model.named_modules() if type(one) is Linear]
-    assert chosen(model, ["all"]) == [name for name in names if ".blocks." in name]
-    assert chosen(model, ["q_proj", "k_proj"]) == [
+    assert choose(model, ["all"]) == [name for name in names if ".blocks." in name]
+    assert choose(model, ["q_proj", "k_proj"]) == [
         name for name in names if name.endswith(("q_proj", "k_proj"))
     ]
-    crossing = chosen(model, ["decoder.blocks.*.cross.q_proj"])
+    crossing = choose(model, ["decoder.blocks.*.cross.q_proj"])
     assert crossing == [f"decoder.blocks.{i}.cross.q_proj" for i in range(2)]
-    assert chosen(model, ["decoder.blocks.1"]) == [
+    assert choose(model, ["decoder.blocks.1"]) == [
         name for name in names if name.startswith("decoder.blocks.1.")
     ]
     with pytest.raises(

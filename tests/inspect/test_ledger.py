@@ -19,7 +19,7 @@ from glassformer.layers.tap import Tape, recording
 from glassformer.models import ModelConfig, Transformer, presets
 
 VARIANTS = [
-    *((name, None) for name in presets.PRESETS),
+    *((name, None) for name in presets.TABLE),
     *(("original-2017", size) for size in presets.TABLE["original-2017"]["sizes"]),
     *(("note", note) for note in presets.TABLE["note"]["sizes"]),
 ]

@@ -14,8 +14,8 @@ import small_runs
 import tiny
 from glassformer.core.batch import Positions
 from glassformer.core.errors import ConfigError
-from glassformer.interop.parity import compared
-from glassformer.interop.targets.ctranslate2 import ENGINES, fitting, planned
+from glassformer.interop.parity import compare_outputs
+from glassformer.interop.targets.ctranslate2 import ENGINES, fitting, plan
 from glassformer.layers.heads import pool
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.export import export_run
@@ -79,7 +79,7 @@ def compare(run, folder: Path):
         hidden = torch.from_numpy(np.array(found.last_hidden_state))
         if not model.config.one_output:
             return hidden
-        return pool(hidden, Positions.padded([hidden.shape[1]]), model.config.pool)
+        return pool(hidden, Positions.pad([hidden.shape[1]]), model.config.pool)
 
     def outputs(batch):
         if engine == "Encoder":
@@ -98,7 +98,7 @@ def compare(run, folder: Path):
         options = {"max_length": n, "include_prompt_in_result": False, **greedy}
         return theirs.generate_batch([prompt], **options)[0].sequences_ids[0]
 
-    return compared("CTranslate2", model, run.task, outputs, continued)
+    return compare_outputs("CTranslate2", model, run.task, outputs, continued)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_what_the_converter_would_lose_is_told(fields, sentence):
 
 
 def test_the_plan_names_the_class_or_the_task(tmp_path):
-    found = planned(Recipe.parse(small_runs.values(tmp_path, model=ROTARY)))
+    found = plan(Recipe.parse(small_runs.values(tmp_path, model=ROTARY)))
     assert (found.name, found.differences) == ("LlamaForCausalLM", ())
     with pytest.raises(ConfigError, match="has no models for task='token-classification'"):
         fitting(tiny.config(), "token-classification")

@@ -13,7 +13,7 @@ import glassformer as gf
 import published_families as families
 from glassformer.core.errors import CheckpointError, GlassformerError
 from glassformer.interop.configuration import published_keys, read_published
-from glassformer.interop.weights import filled, tensors_of
+from glassformer.interop.weights import fill, tensors_of
 from glassformer.run.export import export_run
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import beam_search, decode
@@ -71,7 +71,7 @@ def models(tmp_path_factory):
             made_up.save_pretrained(folder)
             theirs = families.oracle(name, folder)
             of = read_published(folder, published_keys(folder) or {})
-            ours = filled(of, tensors_of(folder, of.family.prefix))
+            ours = fill(of, tensors_of(folder, of.family.prefix))
             made[name] = theirs, ours
         return made[name]
 

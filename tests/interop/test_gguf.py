@@ -13,7 +13,7 @@ import published_folders
 import small_runs
 import tiny
 from glassformer.core.errors import ConfigError
-from glassformer.interop.parity import compared
+from glassformer.interop.parity import compare_outputs
 from glassformer.interop.targets.gguf import CLASSES, add_tokenizer, fitting, tensors, write
 from glassformer.models import Transformer
 from glassformer.recipe.recipe import Recipe
@@ -318,7 +318,7 @@ def test_llama_cpp_computes_the_same(name, run, tmp_path):
         found = theirs.generate(batch.elements[0].tolist(), temp=0.0, repeat_penalty=1.0)
         return [*islice(found, n)]
 
-    parity = compared("llama.cpp", model, task, outputs, continued)
+    parity = compare_outputs("llama.cpp", model, task, outputs, continued)
     # it reads GELU from a table of float16: each value is wrong by up to 1e-3 of it
     rough = 4e-3 if CASES[name][0] in ("gpt2", "gemma") else 1e-4
     assert parity.difference <= rough * max(1.0, parity.scale)

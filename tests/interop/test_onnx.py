@@ -129,7 +129,7 @@ def of_tokens(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Outputs of three padded rows in onnxruntime, and of each alone here, at the real elements."""
     config = model.config
-    where = Positions.padded(LENGTHS, "left" if left else "right")
+    where = Positions.pad(LENGTHS, "left" if left else "right")
     ids, kinds = tiny.tokens(3, 7), tiny.tokens(3, 7, seed=2) % 2
     mask = where.valid.long().numpy()
     given = {"input_ids": ids.numpy(), "token_type_ids": kinds.numpy(), "attention_mask": mask}
@@ -268,7 +268,11 @@ def printed(folder: Path) -> list[str]:
 
 def preset(name: str, **changes: Any) -> dict[str, Any]:
     """Fields of a preset at a small size."""
-    own = {key: value for key, value in TABLE[name].items() if key not in ("sizes", "vocab_size")}
+    own = {
+        key: value
+        for key, value in TABLE[name].items()
+        if key not in ("size", "sizes", "vocab_size")
+    }
     small = {"d_model": 16, "n_heads": 2, "n_layers": 2, "max_length": 48, "dropout": 0.0}
     return {"position": "learned"} | own | small | {"attention_dropout": 0.0} | changes
 

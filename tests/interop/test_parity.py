@@ -14,7 +14,7 @@ from glassformer.core.batch import Batch, Positions
 from glassformer.inspect.look import run
 from glassformer.interop.configuration import published_keys, read_published
 from glassformer.interop.targets.transformers import fitting, save_model
-from glassformer.interop.weights import filled, tensors_of
+from glassformer.interop.weights import fill, tensors_of
 from glassformer.media.patches import patchify
 from glassformer.models import Transformer
 from glassformer.models.trunk import streams
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.usefixtures("no_grad")
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 FLOAT32 = {"rtol": 0.0, "atol": 1e-4}
 FIRST = {case.config: name for name, case in reversed(CASES.items())}.values()
-"""A case of each family; the others differ by flags, which float64 shows best."""
-PADDED = Positions.padded([7, 4])
+"""A case of each family; the others differ by flags, which float64 shows better."""
+PADDED = Positions.pad([7, 4])
 VALID = PADDED.valid
 
 
@@ -40,7 +40,7 @@ def keys_of(folder: Path) -> dict:
 
 def opened(folder: Path, dtype: torch.dtype = torch.float32) -> Transformer:
     of = read_published(folder, keys_of(folder))
-    return filled(of, tensors_of(folder, of.family.prefix), dtype=dtype)
+    return fill(of, tensors_of(folder, of.family.prefix), dtype=dtype)
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from every import slow_but
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
 from glassformer.interop.configuration import published_keys, read_published
-from glassformer.interop.parity import compared
-from glassformer.interop.weights import filled, tensors_of
+from glassformer.interop.parity import compare_outputs
+from glassformer.interop.weights import fill, tensors_of
 from glassformer.run.export import export_run
 from glassformer.run.folder import import_published
 from properties.mutated_files import Outcomes, mutated_files
@@ -562,7 +562,7 @@ def test_rows_without_a_token_are_left_out(name, tmp_path):
     """Padded to 20 rows: what is computed of the others stays."""
     place = families.complete(name, tmp_path / name, vocab_size=20)
     of = read_published(place, published_keys(place) or {})
-    whole, run = filled(of, tensors_of(place, of.family.prefix)), gf.load(place)
+    whole, run = fill(of, tensors_of(place, of.family.prefix)), gf.load(place)
     assert whole.config.vocab_size == 20
     assert run.model.config.vocab_size == run.tokenizer.vocab_size == 13
     batch = run.encode(run.task.first_input()).batch
@@ -580,7 +580,7 @@ def test_an_id_without_a_token_is_text_of_no_length(tmp_path):
     tokenizer = run.tokenizer
     assert tokenizer.vocab_size == run.model.config.vocab_size == 21
     assert tokenizer.decode([20, 16, 20]).split() == ["zebra", "zebra"]
-    assert (tokenizer.token_bytes(16), tokenizer.skipped(16)) == (b"", True)
+    assert (tokenizer.token_bytes(16), tokenizer.skips(16)) == (b"", True)
     assert tokenizer.piece(16) == "<unused id 16>"
     assert 16 not in tokenizer.encode("the <unused id 16> mat").tolist()
     for seed in range(4):
@@ -600,7 +600,7 @@ def test_parity_sees_outputs_that_are_no_numbers(folder):
     def found(*factors):
         left = iter(factors)
         outputs = lambda batch: run.model(batch).logits * next(left, 1.0)
-        return compared("x", run.model, run.task, outputs, lambda _batch, _n: [])
+        return compare_outputs("x", run.model, run.task, outputs, lambda _batch, _n: [])
 
     assert found(1.0).agrees
     assert not found(float("nan")).agrees
@@ -612,7 +612,9 @@ def test_parity_sees_other_tokens(folder, monkeypatch):
     run = gf.load(folder("gpt2"))
 
     def found(continued):
-        return compared("x", run.model, run.task, lambda batch: run.model(batch).logits, continued)
+        return compare_outputs(
+            "x", run.model, run.task, lambda batch: run.model(batch).logits, continued
+        )
 
     with torch.no_grad():
         other, short = found(lambda _batch, n: [5] * n), found(lambda _batch, n: [])

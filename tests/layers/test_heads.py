@@ -19,12 +19,12 @@ HIDDEN = torch.arange(2 * 4 * 1, dtype=torch.float64).view(2, 4, 1)
         (Positions.arange(4), "first", [0, 4]),
         (Positions.arange(4), "last", [3, 7]),
         (Positions.arange(4), "mean", [1.5, 5.5]),
-        (Positions.padded([4, 2]), "first", [0, 4]),
-        (Positions.padded([4, 2]), "last", [3, 5]),
-        (Positions.padded([4, 2]), "mean", [1.5, 4.5]),
-        (Positions.padded([1, 4], "left"), "first", [3, 4]),
-        (Positions.padded([1, 4], "left"), "last", [3, 7]),
-        (Positions.padded([1, 4], "left"), "mean", [3, 5.5]),
+        (Positions.pad([4, 2]), "first", [0, 4]),
+        (Positions.pad([4, 2]), "last", [3, 5]),
+        (Positions.pad([4, 2]), "mean", [1.5, 4.5]),
+        (Positions.pad([1, 4], "left"), "first", [3, 4]),
+        (Positions.pad([1, 4], "left"), "last", [3, 7]),
+        (Positions.pad([1, 4], "left"), "mean", [3, 5.5]),
         (Positions(torch.tensor([[2, 0, 3, 1]])), "first", [1, 5]),
         (Positions(torch.tensor([[2, 0, 3, 1]])), "last", [2, 6]),
     ],
@@ -37,7 +37,7 @@ def test_pool(positions, how, expected):
 def test_a_mean_begins_behind_what_stands_first(begin, lengths):
     """As the mean of the rest alone, padded or not, whatever stands before it."""
     hidden = torch.randn(len(lengths), max(lengths), 2, dtype=torch.float64)
-    rest = Positions.padded([n - begin for n in lengths])
+    rest = Positions.pad([n - begin for n in lengths])
     found = pool(hidden, rest.after(begin), "mean", begin)
     assert_close(found, pool(hidden[:, begin:], rest, "mean"), **EXACT)
 
@@ -47,7 +47,7 @@ def test_what_padding_holds_does_not_matter_even_nan(how):
     hidden = HIDDEN.clone()
     hidden[1, 2:] = torch.nan
     hidden.requires_grad_()
-    pooled = pool(hidden, Positions.padded([4, 2]), how)
+    pooled = pool(hidden, Positions.pad([4, 2]), how)
     pooled.sum().backward()
     assert pooled.isfinite().all()
     assert hidden.grad.isfinite().all()
@@ -85,7 +85,7 @@ def documents(draw):
             line += [number] * length
             number += 1
         table.append(line + [-1] * (width - len(line)))
-    positions = Positions.packed(torch.tensor(table))
+    positions = Positions.pack(torch.tensor(table))
     if draw(st.booleans()):
         order = torch.tensor(draw(st.permutations(range(width))))
         valid = None if positions.valid is None else positions.valid[:, order]
@@ -109,7 +109,7 @@ def test_a_document_is_pooled_as_a_loop_would(positions, how):
 
 @pytest.mark.parametrize("how", ["first", "last", "mean"])
 def test_what_padding_behind_documents_holds_does_not_matter_even_nan(how):
-    positions = Positions.packed(torch.tensor([[0, 0, 1, -1], [2, -1, -1, -1]]))
+    positions = Positions.pack(torch.tensor([[0, 0, 1, -1], [2, -1, -1, -1]]))
     hidden = torch.randn(2, 4, 3)
     hidden[positions.document < 0] = torch.nan
     hidden.requires_grad_()
@@ -125,7 +125,7 @@ def test_what_padding_behind_documents_holds_does_not_matter_even_nan(how):
 
 def test_a_mean_in_half_precision_does_not_stop_growing():
     """A sum of 1 + 1 + ... in bfloat16 stays at 256."""
-    positions = Positions.packed(torch.zeros(1, 1024, dtype=torch.long))
+    positions = Positions.pack(torch.zeros(1, 1024, dtype=torch.long))
     assert pool(torch.ones(1, 1024, 2, dtype=torch.bfloat16), positions, "mean").tolist() == [
         [1.0, 1.0]
     ]

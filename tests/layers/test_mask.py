@@ -37,10 +37,10 @@ def positions(draw, length=None):
             return Positions.arange(length, start=draw(st.integers(0, 6)))
         case "padded":
             sizes = [length, draw(st.integers(1, length))]
-            return Positions.padded(sizes, draw(st.sampled_from(["left", "right"])))
+            return Positions.pad(sizes, draw(st.sampled_from(["left", "right"])))
         case "packed":
             numbers = draw(st.lists(st.integers(0, 2), min_size=length, max_size=length))
-            return Positions.packed(torch.tensor([sorted(numbers)] * 2))
+            return Positions.pack(torch.tensor([sorted(numbers)] * 2))
         case _:
             row = lambda low, high: draw(
                 st.lists(st.integers(low, high), min_size=length, max_size=length)

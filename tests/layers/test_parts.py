@@ -80,7 +80,7 @@ def test_text_alone_is_exactly_the_text_model(architecture):
     )
     weights = dict(mixed.named_parameters())
     assert all(torch.equal(p, weights[name]) for name, p in text.named_parameters())
-    batch = Batch(tiny.tokens(2, 5), Positions.padded([5, 3]))
+    batch = Batch(tiny.tokens(2, 5), Positions.pad([5, 3]))
     batch = replace(batch, source=batch) if architecture == "encoder_decoder" else batch
     assert torch.equal(text(batch).logits, mixed(batch).logits)
     empty = replace(
@@ -112,7 +112,7 @@ def test_the_order_of_parts_and_of_their_patches_does_not_matter(order, backward
     image = part("image", [9, 1, 2, 11], [3, 0, 1, 2])
     pick = torch.tensor(order)
     moved = Part("image", image.at[pick], image.values[pick], image.index[pick])
-    halves = [moved.taken(torch.arange(LENGTH), LENGTH), AUDIO] if not apart else [
+    halves = [moved.select(torch.arange(LENGTH), LENGTH), AUDIO] if not apart else [
         Part("image", moved.at[:2], moved.values[:2], moved.index[:2]), AUDIO,
         Part("image", moved.at[2:], moved.values[2:], moved.index[2:]),
     ]  # fmt: skip

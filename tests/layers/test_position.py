@@ -92,10 +92,10 @@ def test_note_c_first_attempts():
 def test_learned_positions_refuse_what_is_outside_the_table():
     table = LearnedPosition(4, 2)
     torch.nn.init.normal_(table.weight)
-    padded = Positions.padded([2, 4], "left")
+    padded = Positions.pad([2, 4], "left")
     assert torch.equal(table(padded)[0, 2:], table.weight[:2])
     assert torch.equal(table(Positions.arange(2, start=2))[0], table.weight[2:])
-    for positions in (Positions.arange(2, start=3), Positions.padded([5, 1])):
+    for positions in (Positions.arange(2, start=3), Positions.pad([5, 1])):
         with pytest.raises(ConfigError, match="Position 4 is outside the table of 4"):
             table(positions)
 

@@ -33,7 +33,7 @@ def test_gathered_vectors_come_out_flat_in_the_order_of_selection(at):
 @given(SOME)
 def test_positions_are_selected_like_vectors(at):
     document = torch.tensor([[0, 0, 1, 1, 1, -1], [2, 3, 3, 3, -1, -1], [4, 4, 4, 4, 4, 4]])
-    positions, slots = Positions.packed(document), torch.tensor(at)
+    positions, slots = Positions.pack(document), torch.tensor(at)
     selected = SelectedPositions.of(slots, ROWS, LENGTH)
     found = selected.positions(positions)
     for field in ("position", "document", "valid"):
@@ -45,8 +45,8 @@ def test_positions_are_selected_like_vectors(at):
 
 POSITIONS = {
     "all real": None,
-    "padded": Positions.padded([6, 2, 4]),
-    "packed": Positions.packed(
+    "padded": Positions.pad([6, 2, 4]),
+    "packed": Positions.pack(
         torch.tensor([[0, 0, 1, 1, 1, -1], [2, 3, 3, 3, -1, -1], [4, 4, 4, 4, 4, 4]])
     ),
 }
@@ -72,7 +72,7 @@ def test_outputs_and_gradients_are_the_same(architecture, norm, position, positi
     if source and positions == "packed":
         source = replace(
             source,
-            positions=Positions.packed(torch.tensor([[0, 0, 1, 1], [2, 3, 3, 3], [4, 4, 4, -1]])),
+            positions=Positions.pack(torch.tensor([[0, 0, 1, 1], [2, 3, 3, 3], [4, 4, 4, -1]])),
         )
     batch = Batch(ids, POSITIONS[positions], source=source)
     features = model(replace(batch, at=at)).features

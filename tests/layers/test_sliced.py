@@ -46,7 +46,7 @@ def data(case: str) -> Batch:
     tokens, lengths = tiny.tokens(ROWS, LENGTH), [13, 9, 4, 6]
     targets = tiny.tokens(ROWS, LENGTH, seed=1) % (3 if case == "tags" else tiny.VOCABULARY)
     one = Batch(tokens, targets=targets)
-    padded = Positions.padded(lengths)
+    padded = Positions.pad(lengths)
     right = replace(one, positions=padded, targets=targets.masked_fill(~padded.valid, IGNORE))
     match case:
         case "packed" | "packed window":
@@ -56,11 +56,11 @@ def data(case: str) -> Batch:
             document = document.masked_fill(torch.arange(LENGTH) >= ends[:, 2:], -1)
             return replace(
                 one,
-                positions=Positions.packed(document),
+                positions=Positions.pack(document),
                 targets=targets.masked_fill(document < 0, IGNORE),
             )
         case "padded left":
-            left = Positions.padded(lengths, "left")
+            left = Positions.pad(lengths, "left")
             return replace(one, positions=left, targets=targets.masked_fill(~left.valid, IGNORE))
         case "short":
             return Batch(tokens[:, :5], targets=targets[:, :5])

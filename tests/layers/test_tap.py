@@ -102,7 +102,7 @@ def look(model, batch, keep=("*",), edits=()):
 
 
 def pair():
-    return Batch(tiny.tokens(2, 3), source=Batch(tiny.tokens(2, 4), Positions.padded([4, 2])))
+    return Batch(tiny.tokens(2, 3), source=Batch(tiny.tokens(2, 4), Positions.pad([4, 2])))
 
 
 def test_the_points_of_a_decoder():
@@ -147,7 +147,7 @@ def test_looking_changes_nothing(position, architecture):
     batch = (
         pair()
         if architecture == "encoder_decoder"
-        else Batch(tiny.tokens(2, 6), Positions.padded([3, 6], "left"))
+        else Batch(tiny.tokens(2, 6), Positions.pad([3, 6], "left"))
     )
     logits, tape = look(model, batch)
     assert_close(logits, model(batch).logits, **EXACT)
@@ -343,7 +343,7 @@ for position in {positions}:
     torch._dynamo.reset()
     model = tiny.model(position=position, n_kv_heads=2, n_layers=1)
     compiled = torch.compile(model, fullgraph=True, backend="eager")
-    left = Positions.padded([3, 6], "left")
+    left = Positions.pad([3, 6], "left")
     for batch in (Batch(tiny.tokens(2, 6)), Batch(tiny.tokens(2, 6), left)):
         torch.testing.assert_close(
             compiled(batch).logits, model(batch).logits, rtol=1e-10, atol=1e-10

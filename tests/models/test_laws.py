@@ -54,7 +54,7 @@ sides = st.sampled_from(["left", "right"])
 
 
 def pad(rows: list[torch.Tensor], side: str, filler: int) -> tuple[torch.Tensor, Positions]:
-    positions = Positions.padded([len(row) for row in rows], side)
+    positions = Positions.pad([len(row) for row in rows], side)
     ids = torch.full((len(rows), positions.length), filler)
     assert positions.valid is not None
     ids[positions.valid] = torch.cat(rows)
@@ -89,7 +89,7 @@ def test_packed_documents_are_as_if_alone(variant, sizes):
         model = tiny.model(architecture=architecture, **variant)
         rows = [tiny.tokens(size, seed=i) for i, size in enumerate(sizes)]
         document = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))[None]
-        packed = model(Batch(torch.cat(rows)[None], Positions.packed(document))).logits[0]
+        packed = model(Batch(torch.cat(rows)[None], Positions.pack(document))).logits[0]
         alone = torch.cat([model(row[None]).logits[0] for row in rows])
         assert_close(packed, alone, **EXACT)
 
@@ -99,7 +99,7 @@ def test_joined_documents_are_as_if_alone(variant, sizes, data):
     """Also where only some of their elements are read, in any order."""
     ids = torch.cat([tiny.tokens(size, seed=i) for i, size in enumerate(sizes)])
     at = torch.tensor(data.draw(st.lists(st.integers(0, len(ids) - 1), min_size=1, max_size=9)))
-    batch = Batch(ids[None], Positions.joined(sizes), lengths=np.array(sizes))
+    batch = Batch(ids[None], Positions.join(sizes), lengths=np.array(sizes))
     for architecture in ("decoder", "encoder"):
         model = tiny.model(architecture=architecture, **variant)
         alone = torch.cat([model(row[None]).logits[0] for row in ids.split(sizes)])
@@ -111,7 +111,7 @@ def test_joined_documents_are_as_if_alone(variant, sizes, data):
 
 def test_a_tape_reads_the_patterns_of_a_joined_row():
     model, sizes = tiny.model(architecture="encoder"), (2, 3)
-    batch = Batch(tiny.tokens(1, 5), Positions.joined(sizes), lengths=np.array(sizes))
+    batch = Batch(tiny.tokens(1, 5), Positions.join(sizes), lengths=np.array(sizes))
     tape = Tape(model, keep=("*.attention.pattern",))
     with recording(tape):
         logits = model(batch).logits
@@ -145,7 +145,7 @@ def test_packed_pairs_are_as_if_alone_in_cross_attention_too(sizes, position):
     packed = [
         Batch(
             torch.cat(rows)[None],
-            Positions.packed(
+            Positions.pack(
                 torch.cat([torch.full((len(row),), i) for i, row in enumerate(rows)])[None]
             ),
         )
@@ -246,7 +246,7 @@ def test_an_empty_cache_can_begin_two_generations_with_different_sources():
 @given(variants, st.permutations(range(5)))
 def test_the_order_of_key_slots_does_not_matter(variant, slots):
     model, ids, more = tiny.model(**variant), tiny.tokens(2, 5), tiny.tokens(2, 2, seed=3)
-    positions = Positions.padded([5, 3], "left")
+    positions = Positions.pad([5, 3], "left")
     cache = model.features(Batch(ids, positions), cache=Cache()).cache
     expected = model(Batch(more, cache.positions.following(2)), cache).logits
     at = torch.tensor(slots)
@@ -265,7 +265,7 @@ def test_the_order_of_rows_does_not_matter(variant, order, side):
     ids, positions = pad([tiny.tokens(size, seed=size) for size in (2, 5, 3)], side, 0)
     order = torch.tensor(order)
     expected = model(Batch(ids, positions)).logits[order]
-    assert_close(model(Batch(ids[order], positions.selected(order))).logits, expected, **EXACT)
+    assert_close(model(Batch(ids[order], positions.select(order))).logits, expected, **EXACT)
 
 
 @given(st.integers(1, 20), st.sampled_from(["encoder", "decoder"]))

@@ -81,7 +81,7 @@ def test_encoder_and_decoder_layers(pre, activation, crossed):
     ours.feedforward.down_proj.load_state_dict(theirs.linear2.state_dict())
 
     x, memory = torch.randn(2, 5, D, dtype=torch.float64), torch.randn(2, 4, D, dtype=torch.float64)
-    positions, source_positions = Positions.padded([5, 3]), Positions.padded([2, 4])
+    positions, source_positions = Positions.pad([5, 3]), Positions.pad([2, 4])
     masked = {"tgt_key_padding_mask" if crossed else "src_key_padding_mask": ~positions.valid}
     triangle = torch.ones(5, 5, dtype=torch.bool).triu(1)
     context = AttentionContext(allowed(Causal() & Valid(), positions, positions))

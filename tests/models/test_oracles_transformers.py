@@ -91,7 +91,7 @@ def test_gpt2():
     model = ours(oracle, config, names, linear=False)
     ids = tiny.tokens(2, 7)
     assert_close(model(ids).logits, oracle(ids).logits, **EXACT)
-    positions = Positions.padded([7, 4], "left")
+    positions = Positions.pad([7, 4], "left")
     position = positions.position
     expected = oracle(ids, attention_mask=positions.valid.long(), position_ids=position).logits
     assert_close(
@@ -136,7 +136,7 @@ BERT = {
 
 
 def bert_inputs():
-    positions = Positions.padded([6, 4])
+    positions = Positions.pad([6, 4])
     kinds = torch.tensor([[0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 0, 0]])
     batch = Batch(tiny.tokens(2, 6), positions, token_type_ids=kinds)
     return batch, {
@@ -203,7 +203,7 @@ def test_t5():
         position="buckets", scale="none", attention_bias=False, bias=False, head_scale=True,
     )  # fmt: skip
     model = ours(oracle, config, names)
-    source = Batch(tiny.tokens(2, 25, seed=1), Positions.padded([25, 9]))
+    source = Batch(tiny.tokens(2, 25, seed=1), Positions.pad([25, 9]))
     ids = tiny.tokens(2, 24)
     valid = source.positions.valid.long()
     expected = oracle(input_ids=source.elements, attention_mask=valid, decoder_input_ids=ids).logits
@@ -309,7 +309,7 @@ def test_llama():
         attention_bias=False, bias=False, tied=False,
     )  # fmt: skip
     model = ours(oracle, config, names)
-    ids, positions = tiny.tokens(2, 9), Positions.padded([9, 5], "left")
+    ids, positions = tiny.tokens(2, 9), Positions.pad([9, 5], "left")
     # transformers takes rotary angles and the square mean of RMSNorm in float32
     assert_close(model(ids).logits, oracle(ids).logits, **FLOAT32)
     # a row of padding is NaN over there in float64: its softmax's float32 cannot hold the smallest

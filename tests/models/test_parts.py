@@ -53,7 +53,7 @@ def row(kinds: list[str], seed: int) -> Batch:
 
 def together(rows: list[Batch], side: str = "right") -> Batch:
     """The rows as one batch, padded."""
-    positions = Positions.padded([one.elements.shape[1] for one in rows], side)
+    positions = Positions.pad([one.elements.shape[1] for one in rows], side)
     ids = torch.full((len(rows), positions.length), 5)
     parts = []
     for i, one in enumerate(rows):
@@ -109,7 +109,7 @@ def test_a_picture_goes_into_the_cache_and_text_follows_it():
     for cuts in ([3], [1, 4, 6], list(range(1, length))):
         cache, pieces = Cache(), []
         for begin, end in zip([0, *cuts], [*cuts, length], strict=True):
-            parts = tuple(part.taken(torch.arange(begin, end), length) for part in batch.parts)
+            parts = tuple(part.select(torch.arange(begin, end), length) for part in batch.parts)
             features = model.features(Batch(batch.elements[:, begin:end], parts=parts), cache=cache)
             cache = features.cache
             pieces.append(model.head(features.hidden, features.positions))

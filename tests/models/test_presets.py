@@ -40,7 +40,7 @@ def test_the_2017_base_model_has_about_65_million():
 
 SMALL = {"vocab_size": 17, "max_length": 8, "d_model": 24, "n_heads": 3, "n_layers": 2}
 VARIANTS = [
-    *((name, None) for name in presets.PRESETS),
+    *((name, None) for name in presets.TABLE),
     *(("original-2017", size) for size in presets.TABLE["original-2017"]["sizes"]),
     *(("modern", size) for size in presets.TABLE["modern"]["sizes"]),
     *(("note", note) for note in presets.TABLE["note"]["sizes"]),

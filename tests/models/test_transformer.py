@@ -69,7 +69,7 @@ def test_concatenated_positions_are_added_positions_of_padded_tables(position):
     """[x; p] = [x; 0] + [0; p]: a model that adds, with tables padded with zeros, is the same."""
     changes = {"position": position, "tied": False, "n_token_types": 2}
     beside = tiny.model(**changes, position_combination="concatenate", position_width=3)
-    ids, positions = tiny.tokens(2, 6), Positions.padded([6, 4])
+    ids, positions = tiny.tokens(2, 6), Positions.pad([6, 4])
     added = Transformer(tiny.config(**changes | {"position": "learned"})).double().eval()
     weights = dict(beside.state_dict())
     weights["embed.element.weight"] = F.pad(weights["embed.element.weight"], (0, 3))
@@ -171,7 +171,7 @@ def test_padded_patches_change_nothing(position, pool, n_registers):
     model = vision(position=position, pool=pool, n_registers=n_registers, distilled=distilled)
     patches = torch.randn(2, 5, 6, dtype=torch.float64)
     for side, real in (("right", slice(0, 3)), ("left", slice(2, 5))):
-        got = model(Batch(patches, Positions.padded([5, 3], side))).logits
+        got = model(Batch(patches, Positions.pad([5, 3], side))).logits
         assert_close(got[0], model(Batch(patches[:1])).logits[0], **EXACT)
         assert_close(got[1], model(Batch(patches[1:, real])).logits[0], **EXACT)
 

@@ -170,7 +170,7 @@ def test_a_template_that_rewrites_what_was_said_needs_marks():
 def test_an_exported_model_is_prompted_elsewhere_with_our_own_template(begins):
     tokenizer = PUBLISHED["bytes"]
     if begins:
-        tokenizer = tokenizer.framed(Frame.of((tokenizer.specials["bos"],), ()))
+        tokenizer = tokenizer.with_frame(Frame.of((tokenizer.specials["bos"],), ()))
     own = ChatTemplate.own(tokenizer)
     assert own.text == (BOS + OWN if begins else OWN)
     other = theirs("bytes", own.text)
@@ -283,7 +283,7 @@ def test_no_spelling_of_a_symbol_becomes_one(kind, spelling, said):
 
     def symbols(content: str) -> list[int]:
         ids = made.encode([{"role": "user", "content": content}], prompt=True).ids
-        return [i for i in ids.tolist() if tokenizer.skipped(i)]
+        return [i for i in ids.tolist() if tokenizer.skips(i)]
 
     assert symbols(said) == symbols("harmless")
 

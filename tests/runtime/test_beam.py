@@ -209,7 +209,7 @@ def test_forced_decoding_of_a_hypothesis_gives_its_log_probabilities_and_score(c
         assert len(ones) == 4
         for one in ones:
             read = source_of(model, [sources[at]])
-            alone = score(model, one.ids, read and Batch.padded(read), prompts[at])
+            alone = score(model, one.ids, read and Batch.pad(read), prompts[at])
             assert alone == pytest.approx(one.log_probs, abs=1e-10)
             assert sum(alone) / len(alone) ** 0.7 == pytest.approx(one.score, rel=1e-10)
 
@@ -219,7 +219,7 @@ def test_forced_decoding_of_a_batch_is_that_of_its_rows():
     targets, sources = [row(5, 1), row(1, 2), row(32, 3)], [row(3, 4), row(8, 5), row(1, 6)]
     pairs = [(tuple(source), tuple(own)) for source, own in zip(sources, targets, strict=True)]
     for (source, target), one in zip(pairs, likelihoods(model, pairs, begin=1), strict=True):
-        alone = score(model, target, Batch.padded([source]), [1])
+        alone = score(model, target, Batch.pad([source]), [1])
         assert one.log_probs == pytest.approx(alone, abs=1e-10)
     for wrong, message in (
         ((), "Pair 1 has no prompt or no answer"),

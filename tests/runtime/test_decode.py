@@ -112,7 +112,7 @@ def with_source(model, prompts, sources, config, ends=(), side="right"):
     lengths = [len(ids) for ids in sources]
     fill = lambda ids: [7] * (max(lengths) - len(ids))
     elements = [ids + fill(ids) if side == "right" else fill(ids) + ids for ids in sources]
-    source = Batch(torch.tensor(elements), Positions.padded(lengths, side))
+    source = Batch(torch.tensor(elements), Positions.pad(lengths, side))
     ids = [[] for _ in prompts]
     for step in decode(model, prompts, config, ends, split_rows(source)):
         for row, token in zip(step.rows, step.ids, strict=True):

@@ -142,7 +142,7 @@ def test_decoding_is_that_of_the_library(family, text, ours, files):
 def test_no_text_has_a_special_symbol(family, text, ours):
     tokenizer = ours[family]
     ids = {*tokenizer.encode("".join(text)).tolist()}
-    assert not {index for index in ids if tokenizer.skipped(index)}
+    assert not {index for index in ids if tokenizer.skips(index)}
 
 
 # What an unknown name of a symbol in a text becomes differs: "<unk>" is unknown as a whole.
@@ -272,7 +272,7 @@ def test_no_operation_changes_a_role(family, data, ours, tmp_path_factory):
                 made = made.with_symbols(own := [one for one in new if one not in known])
                 known.update(own)
             case "frame":
-                made = made.framed(made.frame_or("bos", "eos"))
+                made = made.with_frame(made.frame_or("bos", "eos"))
             case "files":
                 place = tmp_path_factory.mktemp("saved") / "tokenizer.json"
                 made.save(place)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tokenizers
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.tokenizers.config import TokenizerConfig
-from glassformer.tokenizers.decoding import spaced
+from glassformer.tokenizers.decoding import join_words
 from glassformer.tokenizers.definition import ROLES
 from glassformer.tokenizers.library import chunks
 from glassformer.tokenizers.text import Tokenizer
@@ -155,8 +155,8 @@ def test_words_are_joined_as_people_write_them():
     ]
     for text in texts:
         tight = text.replace("5 %", "5%")
-        assert spaced(re.findall(r"\w+|[^\w\s]+", text)) == tight
-    assert spaced([]) == ""
+        assert join_words(re.findall(r"\w+|[^\w\s]+", text)) == tight
+    assert join_words([]) == ""
     assert not tokenizer.reversible
     assert [k for k in KINDS if TOKENIZERS[k].reversible] == ["byte", "character", "bpe"]
 
@@ -316,10 +316,10 @@ def test_a_panic_in_the_library_is_one_sentence(tmp_path):
 
 
 def test_interrupts_pass_the_guard():
-    from glassformer.tokenizers.library import guarded
+    from glassformer.tokenizers.library import guard
 
     for kind in (KeyboardInterrupt, SystemExit):
-        with pytest.raises(kind), guarded("do something"):
+        with pytest.raises(kind), guard("do something"):
             raise kind
 
 

@@ -42,7 +42,7 @@ def test_packed_documents():
     config = presets.gpt2(**WORDS)
     document = torch.tensor([[0, 0, 0, 1, 1, 2, 2, 2]])
     ids = torch.arange(8)[None]
-    rows = list(verify.model_rows(make_model(config), Batch(ids, Positions.packed(document))))
+    rows = list(verify.model_rows(make_model(config), Batch(ids, Positions.pack(document))))
     assert all(row.passed for row in rows)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from glassformer.core.record import Record
-from glassformer.recipe.fields import COMMON, OF_INPUT, rows_of, sections, shown
+from glassformer.recipe.fields import COMMON, OF_INPUT, rows_of, sections, show
 from glassformer.recipe.pipelines import PIPELINES
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
@@ -48,7 +48,7 @@ def render() -> str:
             lines += ["", "| field | type | default | for | meaning |"]
             lines.append("| --- | --- | --- | --- | --- |")
         lines += [
-            f"| `{row.name}` | {_cell(row.type)} | {_cell(shown(row.default))} | "
+            f"| `{row.name}` | {_cell(row.type)} | {_cell(show(row.default))} | "
             f"{row.only or 'all'} | {_cell(row.description)} |"
             for row in rows
         ]

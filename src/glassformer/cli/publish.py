@@ -34,10 +34,10 @@ def import_(
         raise ConfigError(f"Give the new run a folder: glassformer import {path} --run runs/mine.")
     from glassformer.interop.configuration import published_keys
     from glassformer.interop.generation import not_read
-    from glassformer.interop.hub import found
+    from glassformer.interop.hub import find_model
     from glassformer.run.folder import import_published
 
-    with found(path) as model:
+    with find_model(path) as model:
         opened = import_published(model.path, run, model.origin, adapter)
         ignored = not_read(model.path, published_keys(model.path) or {})
     config = opened.model.config

@@ -89,15 +89,15 @@ def recipe_fields(
 
     task: Only the fields that most recipes of this task set.
     """
-    from glassformer.recipe.fields import field_rows, shown, task_rows
+    from glassformer.recipe.fields import field_rows, show, task_rows
 
     if section is not None:
         refuse({"task": task}, f"Only the section {section} is printed")
     for row in field_rows(section) if task is None else task_rows(task):
         if json:
-            print_json({**vars(row), "default": shown(row.default)})
+            print_json({**vars(row), "default": show(row.default)})
         else:
-            print(f"{row.path:36} {shown(row.default):14} {row.description}")
+            print(f"{row.path:36} {show(row.default):14} {row.description}")
 
 
 def plan(

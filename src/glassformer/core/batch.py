@@ -72,7 +72,7 @@ class Positions(OnDevice):
         return cls(torch.arange(start, start + length, device=device)[None], start=start)
 
     @classmethod
-    def padded(cls, lengths: Sequence[int], side: Side = "right") -> Self:
+    def pad(cls, lengths: Sequence[int], side: Side = "right") -> Self:
         """Rows of the given lengths padded to the longest on the `right` or `left`; only real
         elements count."""
         width, count = max(lengths), torch.tensor(list(lengths))[:, None]
@@ -80,7 +80,7 @@ class Positions(OnDevice):
         return cls(position.clamp(min=0), valid=(position >= 0) & (position < count))
 
     @classmethod
-    def packed(cls, document: Int[Tensor, "B T"]) -> Self:
+    def pack(cls, document: Int[Tensor, "B T"]) -> Self:
         """Packed documents: positions restart at 0 in each run of equal ids; negative ids are
         padding."""
         slot = torch.arange(document.shape[1], device=document.device).expand_as(document)
@@ -91,8 +91,8 @@ class Positions(OnDevice):
         return cls(position, document=document, valid=None if bool(real.all()) else real)
 
     @classmethod
-    def joined(cls, lengths: Sequence[int]) -> Self:
-        """One row of documents of these lengths one behind the other, positions from 0 in each."""
+    def join(cls, lengths: Sequence[int]) -> Self:
+        """One row of documents of these lengths one after another, positions from 0 in each."""
         size = torch.tensor(list(lengths))
         document = torch.arange(len(size)).repeat_interleave(size)
         position = torch.arange(len(document)) - (size.cumsum(0) - size)[document]
@@ -109,8 +109,8 @@ class Positions(OnDevice):
         fields = self.position, self.document, self.valid
         return max(field.shape[0] for field in fields if field is not None)
 
-    def extended(self, new: "Positions") -> "Positions":
-        """These positions with `new` ones appended."""
+    def append(self, new: "Positions") -> "Positions":
+        """Return these positions with `new` ones appended."""
         rows, both = max(self.rows, new.rows), (self, new)
         join = lambda tensors: torch.cat([t.expand(rows, -1) for t in tensors], dim=1)
         document = valid = None
@@ -136,18 +136,18 @@ class Positions(OnDevice):
         moved = Positions(self.position + n, self.document, self.valid, start)
         document = None if self.document is None else self.document[:, :1].expand(-1, n)
         first = torch.arange(n, device=self.position.device)[None]
-        return Positions(first, document, start=0).extended(moved)
+        return Positions(first, document, start=0).append(moved)
 
-    def mapped(self, change: Callable[[Tensor], Tensor], start: int | None = None) -> "Positions":
+    def map(self, change: Callable[[Tensor], Tensor], start: int | None = None) -> "Positions":
         """Return these positions with `change` of each tensor; they begin at `start` if known."""
         optional = lambda t: None if t is None else change(t)
         return Positions(
             change(self.position), optional(self.document), optional(self.valid), start
         )
 
-    def selected(self, rows: Int[Tensor, "N"]) -> "Positions":
+    def select(self, rows: Int[Tensor, "N"]) -> "Positions":
         """Positions of the given rows; a shared row stays shared."""
-        return self.mapped(lambda t: t if len(t) == 1 else t[rows], self.start)
+        return self.map(lambda t: t if len(t) == 1 else t[rows], self.start)
 
     def following(self, length: int) -> "Positions":
         """Positions of `length` elements after the last real element of each row, in its
@@ -169,7 +169,7 @@ class Positions(OnDevice):
 
 @dataclass(frozen=True)
 class Part(OnDevice):
-    """Vectors in place of tokens: the patches of all images, or of all audio clips, of a batch."""
+    """Vectors instead of tokens: the patches of all images, or of all audio clips, of a batch."""
 
     name: str
     """Type of part, a key of `ModelConfig.parts`: image, audio."""
@@ -179,7 +179,7 @@ class Part(OnDevice):
     index: Int[Tensor, "N"]
     """Number of each patch within its image or clip, from 0."""
 
-    def taken(self, slots: Int[Tensor, "S"], length: int) -> "Part":
+    def select(self, slots: Int[Tensor, "S"], length: int) -> "Part":
         """The part after selecting `slots` of each row of `length` elements, in that order."""
         place = torch.full((length,), -1, device=self.at.device)
         place[slots] = torch.arange(len(slots), device=self.at.device)
@@ -209,14 +209,14 @@ class Batch(OnDevice):
     parts: tuple[Part, ...] = ()
     lengths: Int[np.ndarray, "_"] | None = None
     """If not None, the one row holds sequences of these lengths one after another, and `positions`
-    are those of `Positions.joined`; each is a group of attention."""
+    are those of `Positions.join`; each is a group of attention."""
 
     @classmethod
-    def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], side: Side = "right") -> Self:
+    def pad(cls, rows: Sequence[Sequence[int] | np.ndarray], side: Side = "right") -> Self:
         """Rows of ids padded to the longest; without padding if all are equally long."""
         lengths = [len(row) for row in rows]
         same = min(lengths) == max(lengths)
-        return cls(padded_rows(rows, side=side), None if same else Positions.padded(lengths, side))
+        return cls(padded_rows(rows, side=side), None if same else Positions.pad(lengths, side))
 
     @property
     def n_targets(self) -> int:

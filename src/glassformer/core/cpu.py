@@ -1,9 +1,7 @@
 """The processor and its memory while a model trains on a CPU.
 
-one thread for all cores     every operation is divided among them, and they wait for each other
-                             after each
-a thread for each part       every core has numbers of its own, and they wait for each other once
-                             in a step
+one thread for all cores  | every operation is divided among them, and they wait after each
+a thread for each part    | every core has separate numbers, and they wait once in a step
 """
 
 import ctypes
@@ -15,10 +13,8 @@ from contextlib import contextmanager
 
 import torch
 
-TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3
-"""The names of glibc's malloc.h, without their M_."""
-LARGEST_MMAP_THRESHOLD = 32 << 20
-"""Glibc refuses more."""
+MALLOPT = {-1: 2**31 - 1, -3: 32 << 20, -2: 256 << 20}
+"""Values of glibc's M_TRIM_THRESHOLD, M_MMAP_THRESHOLD (it refuses more) and M_TOP_PAD."""
 
 
 @contextmanager
@@ -35,8 +31,7 @@ def cpu_threads(count: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def micro_batch_threads(count: int, device: torch.device) -> Iterator[Executor | None]:
-    """So many threads, while they are needed; None: one is enough, or the device is no CPU and
-    computes by itself."""
+    """Give this number of threads for the body; None: one is enough, or the device is no CPU."""
     if count == 1 or device.type != "cpu":
         yield None
         return
@@ -54,11 +49,9 @@ def micro_batch_threads(count: int, device: torch.device) -> Iterator[Executor |
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc's allocator, where it is, to keep up to 2 GiB of freed memory: each step frees
-    large blocks and takes them again, and would pay for them page by page (bench/LOG.md has the
-    figures)."""
+    """Let glibc's allocator, where it is, keep up to 2 GiB of freed memory. Each step frees large
+    blocks and takes them again, and would pay for them page by page (bench/LOG.md has figures)."""
     linux = sys.platform.startswith("linux")
     if linux and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        mallopt(TRIM_THRESHOLD, 2**31 - 1)
-        mallopt(MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
-        mallopt(TOP_PAD, 256 << 20)
+        for option, value in MALLOPT.items():
+            mallopt(option, value)

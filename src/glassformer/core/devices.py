@@ -1,8 +1,8 @@
 """Abilities of kinds of devices: processors (cpu), NVIDIA and AMD GPUs (cuda), Apple's GPUs (mps).
 
-    cpu   float64   a generator for each thread
-    cuda  float64   one generator of each device
-    mps   no float64, computed on the CPU instead; one generator
+    cpu   | float64, a generator for each thread
+    cuda  | float64, one generator of each device
+    mps   | no float64, computed on the CPU instead; one generator
 
 All three have fused optimizers and autocast to bfloat16. The precision of a run is chosen by
 measuring: bfloat16 is five times faster than float32 on some CPUs and slower on others.
@@ -34,38 +34,27 @@ the same."""
 
 def is_there(device: torch.device) -> bool:
     """Whether this machine has a device."""
-    match device.type:
-        case "cpu":
-            return True
-        case "cuda":
-            return torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
-        case "mps":
-            return torch.backends.mps.is_available() and not device.index
-        case _:
-            return False
+    counts = {"cuda": torch.cuda.device_count, "mps": torch.backends.mps.is_available}
+    count = counts.get(device.type, lambda: 0)()
+    return device.type == "cpu" or (device.index or 0) < count
 
 
 def generator(device: torch.device) -> torch.Generator:
     """Return the generator from which torch draws on a device."""
-    match device.type:
-        case "cuda":
-            torch.cuda.init()  # which makes the generators
-            return torch.cuda.default_generators[device.index or 0]
-        case "mps":
-            return torch.mps._get_default_mps_generator()
-        case _:
-            return torch.default_generator
+    if device.type == "cuda":
+        torch.cuda.init()  # which makes the generators
+        return torch.cuda.default_generators[device.index or 0]
+    is_mps = device.type == "mps"
+    return torch.mps._get_default_mps_generator() if is_mps else torch.default_generator
 
 
 def _kind(device: torch.device) -> str:
     """Return the name of a GPU or the instructions of a CPU."""
-    match device.type:
-        case "cuda":
-            return torch.cuda.get_device_name(device)
-        case "mps":
-            return f"mps, {torch.backends.mps.get_name()}"
-        case _:
-            return torch.backends.cpu.get_cpu_capability()
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    if device.type == "mps":
+        return f"mps, {torch.backends.mps.get_name()}"
+    return torch.backends.cpu.get_cpu_capability()
 
 
 def exact_device(device: torch.device) -> torch.device:
@@ -125,7 +114,7 @@ def choose_machine(device: str, precision: Precision, threads: int) -> Machine:
     first, *others = peaks
     fastest = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)
     words = ", ".join(f"{_name(dtype)} {peak / 1e9:,.0f} GFLOP/s" for dtype, peak in peaks.items())
-    how = "measured matrix products" if len(peaks) > 1 else "as asked; measured"
+    how = "measured matrix products" if others else "as asked; measured"
     reason = f"{_with_threads(chosen, threads)}, {_name(fastest)} ({how}: {words})"
     return Machine(chosen, fastest, peaks[fastest], reason)
 

@@ -91,7 +91,7 @@ def finite(value: Any) -> Any:
         case Mapping():
             return {name: finite(part) for name, part in value.items()}
         case list() | tuple():
-            return [finite(part) for part in value]
+            return [*map(finite, value)]
     return value
 
 
@@ -182,7 +182,7 @@ def finished_name(name: str) -> str:
     """The name that a file or folder gets when it is whole; its own name if it is no temporary
     one."""
     found = TEMPORARY.fullmatch(name)
-    return next(filter(None, found.groups())) if found else name
+    return found[found.lastindex or 0] if found else name
 
 
 def sync(path: Path) -> None:

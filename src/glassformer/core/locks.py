@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -27,14 +28,15 @@ def lock(folder: Path, patience: float = 0.0) -> Iterator[None]:
         make_folder(folder)
         file = (folder / LOCK).open("ab")  # to empty a file that is locked may be refused
     with file:
-        try:
-            _take_within(file, patience)
-        except BlockingIOError:
-            raise ConfigError(
-                f"Another process is training in {folder}; wait for it or choose another --run."
-            ) from None
-        except OSError:  # a file system without locks; then nothing is refused
-            pass
+        end = time.monotonic() + patience
+        with suppress(OSError):  # a file system without locks; then nothing is refused
+            while not _take(file):
+                if time.monotonic() >= end:
+                    raise ConfigError(
+                        f"Another process is training in {folder}; wait for it or choose another "
+                        "--run."
+                    )
+                time.sleep(0.1)
         try:
             yield
         except Exception:
@@ -48,32 +50,21 @@ def lock(folder: Path, patience: float = 0.0) -> Iterator[None]:
             raise
 
 
-def _take(file: IO[bytes]) -> None:
-    """Lock an open file for this process, until it is closed; BlockingIOError: another has it."""
+def _take(file: IO[bytes]) -> bool:
+    """Lock an open file for this process, until it is closed; return False if another has it."""
     try:
         import fcntl
     except ImportError:  # Windows
         import msvcrt
 
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except PermissionError as error:
-            raise BlockingIOError(error.errno, error.strerror) from None
+        refused, take = PermissionError, partial(msvcrt.locking, file.fileno(), msvcrt.LK_NBLCK, 1)
     else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _take_within(file: IO[bytes], patience: float) -> None:
-    """Take a lock; BlockingIOError: another process holds it after this many seconds."""
-    end = time.monotonic() + patience
-    while True:
-        try:
-            _take(file)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                raise
-            time.sleep(0.1)
+        refused, take = BlockingIOError, partial(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        take()
+    except refused:
+        return False
+    return True
 
 
 @contextmanager
@@ -95,7 +86,15 @@ def unchanged_if_refused(folder: Path, names: Collection[str]) -> Iterator[None]
         yield
     except Exception:
         for name in names:
-            _put_back(kept / name, folder / name)
+            before, now = kept / name, folder / name
+            if _same_files(before, now):
+                continue
+            if now.is_dir():
+                shutil.rmtree(now)
+            if before.exists():
+                before.replace(now)
+            else:
+                now.unlink(missing_ok=True)
         raise
     finally:
         shutil.rmtree(kept, ignore_errors=True)
@@ -106,18 +105,6 @@ def _link(source: str | Path, target: str | Path) -> None:
         os.link(source, target)
     except OSError:  # a file system without hard links
         shutil.copy2(source, target)
-
-
-def _put_back(before: Path, now: Path) -> None:
-    """Make `now` what `before` is: a file, a folder, or nothing."""
-    if _same_files(before, now):
-        return
-    if now.is_dir():
-        shutil.rmtree(now)
-    if before.exists():
-        before.replace(now)
-    else:
-        now.unlink(missing_ok=True)
 
 
 def _same_files(one: Path, other: Path) -> bool:

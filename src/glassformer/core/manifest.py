@@ -1,14 +1,14 @@
 """Manifests: size and SHA-256 of each file of a folder, compared before the files are trusted.
 
-    manifest.json   {"format": 1, "files": {"config.json": {"bytes": 512, "sha256": "9f86..."}}}
+    manifest.json | {"format": 1, "files": {"config.json": {"bytes": 512, "sha256": "9f86..."}}}
 
 While files are replaced, a name has a list of two entries: the file before and the new one. So a
 process that is killed in between leaves files that are as the manifest says.
 """
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from glassformer.core.files import (
 NAME = "manifest.json"
 LARGEST = 16 << 20
 Entry = dict[str, Any]
+Entries = dict[str, list[Entry]]
+"""The entries of files by their names."""
 
 
 def digest(file: Path) -> str:
@@ -45,7 +47,7 @@ def difference(
     required: Collection[str] = (),
     only: Collection[str] | None = None,
 ) -> str | None:
-    """What is not as the folder's manifest says, in a clause; None: everything is.
+    """Return what is not as the folder's manifest says, in a clause; None: everything is.
 
     Compared are the files of the manifest and those `required`, or `only` some. Sizes come first:
     they are known without reading.
@@ -92,7 +94,7 @@ def begin_folder(path: Path) -> Path:
     return temporary
 
 
-def end_folder(path: Path, files: Mapping[str, list[Entry]]) -> None:
+def end_folder(path: Path, files: Entries) -> None:
     """Let the temporary folder become `path`, with a manifest of these files, which are on disk."""
     temporary = temporary_of(path)
     _write(temporary, files)
@@ -106,7 +108,7 @@ def drop_folder(path: Path) -> None:
 
 
 def temporary_of(path: Path) -> Path:
-    """Where a new folder `path` is filled."""
+    """Return the place where a new folder `path` is filled."""
     return path.with_name(f".tmp-{path.name}")
 
 
@@ -124,7 +126,7 @@ def replacing_files(folder: Path, last: str | None = None) -> Iterator[Path]:
         try:
             yield temporary
             before, new = _read(folder) or {}, entries(temporary)
-            meanwhile = {name: [*before.get(name, []), *new[name]] for name in new}
+            meanwhile = {name: before.get(name, []) + own for name, own in new.items()}
             _write(folder, before | meanwhile)
             for name in sorted(new, key=lambda name: name == last):
                 if name == last:
@@ -136,9 +138,9 @@ def replacing_files(folder: Path, last: str | None = None) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def entries(folder: Path, names: Collection[str] | None = None) -> dict[str, list[Entry]]:
+def entries(folder: Path, names: Collection[str] | None = None) -> Entries:
     """Put these files (None: all) on disk; the size and SHA-256 of each."""
-    found = {}
+    found: Entries = {}
     for file in sorted(folder.iterdir()):
         if file.is_file() and file.name != NAME and (names is None or file.name in names):
             sync(file)
@@ -146,54 +148,49 @@ def entries(folder: Path, names: Collection[str] | None = None) -> dict[str, lis
     return found
 
 
-def _write(folder: Path, entries: Mapping[str, list[Entry]]) -> None:
+def _write(folder: Path, entries: Entries) -> None:
     files = {name: own[0] if len(own) == 1 else own for name, own in sorted(entries.items())}
     write_json(folder / NAME, {"format": 1, "files": files})
 
 
-def _read(folder: Path) -> dict[str, list[Entry]] | None:
+def _read(folder: Path) -> Entries | None:
     """The entries of a manifest by plain file names; None: it cannot be read."""
-    try:
+    files: Entries = {}
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         values = read_json(folder / NAME, LARGEST)
-        if values["format"] != 1:
-            return None
-        files = {
-            name: [
+        for name, own in values["files"].items():
+            files[name] = [
                 {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
                 for one in (own if isinstance(own, list) else [own])
             ]
-            for name, own in values["files"].items()
-        }
         plain = all(name == Path(name).name and name not in ("", "..", NAME) for name in files)
-        return files if plain and all(files.values()) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        return None
+        if values["format"] == 1 and plain and all(files.values()):
+            return files
+    return None
 
 
 def _difference(
-    folder: Path,
-    entries: dict[str, list[Entry]] | None,
-    required: Collection[str],
-    only: Collection[str] | None,
+    folder: Path, entries: Entries | None, required: Collection[str], only: Collection[str] | None
 ) -> str | None:
     if entries is None:
         return f"{folder} has no readable {NAME}"
     for name in sorted(set(required) - entries.keys()):
         return f"{folder / NAME} does not mention {name}"
-    compared = [name for name in sorted(entries) if only is None or name in only]
-    sizes: dict[str, int] = {}
-    for name in compared:
-        file, expected = folder / name, sorted({one["bytes"] for one in entries[name]})
+    files = {
+        folder / name: entries[name] for name in sorted(entries) if only is None or name in only
+    }
+    sizes: dict[Path, int] = {}
+    for file, known in files.items():
         if not file.is_file():
             return f"{file} is missing"
-        sizes[name] = file.stat().st_size
-        if sizes[name] not in expected:
-            return f"{file} has {sizes[name]} bytes instead of {expected[-1]}"
-    for name in compared:
+        sizes[file], expected = file.stat().st_size, {one["bytes"] for one in known}
+        if sizes[file] not in expected:
+            return f"{file} has {sizes[file]} bytes instead of {max(expected)}"
+    for file, known in files.items():
         try:
-            found = {"bytes": sizes[name], "sha256": digest(folder / name)}
+            found = {"bytes": sizes[file], "sha256": digest(file)}
         except OSError as error:
-            return f"{folder / name} cannot be read ({error.strerror or error})"
-        if found not in entries[name]:
-            return f"{folder / name} is not as it was written: its SHA-256 differs from {NAME}"
+            return f"{file} cannot be read ({error.strerror or error})"
+        if found not in known:
+            return f"{file} is not as it was written: its SHA-256 differs from {NAME}"
     return None

@@ -49,11 +49,11 @@ def clock(seconds: float) -> str:
 
 def size(n: float) -> str:
     """Bytes as 512 B, 1.5 GB."""
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if n < 1000 or unit == "TB":
-            break
+    for unit in ("B", "KB", "MB"):
+        if n < 1000:
+            return f"{n:,.0f} {unit}"
         n /= 1000
-    return f"{n:,.0f} {unit}" if unit in ("B", "KB", "MB") else f"{n:,.1f} {unit}"
+    return f"{n:,.1f} GB" if n < 1000 else f"{n / 1000:,.1f} TB"
 
 
 class Progress:
@@ -69,9 +69,8 @@ class Progress:
     def message(self, text: str) -> None:
         """Print a line that stays."""
         if not self._quiet:
-            self._erase()
-            self._stream.write(text + "\n")
-            self._stream.flush()
+            erased = f"\r{' ' * self._width}\r" if self._width else ""
+            self._write(f"{erased}{text}\n", 0)
 
     def show(self, step: int, steps: int, text: str) -> None:
         """Show a text on the newest step: redrawn in place on a terminal, beside a bar; when piped,
@@ -90,24 +89,22 @@ class Progress:
             self._update(what)
 
     def _update(self, text: str) -> None:
+        """Write a line over the one that was drawn, or one that stays."""
         if self._live:
-            self._draw(text)
+            text = text[: self._columns() - 1]  # one that wraps could not be redrawn
+            self._write(f"\r{text.ljust(self._width)}", len(text))
         else:
             self.message(text)
-
-    def _draw(self, text: str) -> None:
-        """Write a line over the one that was drawn; one that wraps could not be redrawn."""
-        text = text[: self._columns() - 1]
-        self._stream.write("\r" + text.ljust(self._width))
-        self._stream.flush()
-        self._width = len(text)
 
     def close(self) -> None:
         """End the live line, which stays as the last thing that was shown."""
         if self._width:
-            self._width = 0
-            self._stream.write("\n")
-            self._stream.flush()
+            self._write("\n", 0)
+
+    def _write(self, text: str, width: int) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+        self._width = width
 
     def _columns(self) -> int:
         try:
@@ -115,13 +112,8 @@ class Progress:
         except (OSError, ValueError):
             return 80
 
-    def _erase(self) -> None:
-        if self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._width = 0
 
-
-def bar(done: int, total: int, width: int = 20) -> str:
-    """A bar of block characters, `done` of `total`."""
-    eighths = min(8 * width, round(width * 8 * done / max(1, total)))
-    return ("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8] * (eighths % 8 > 0)).ljust(width, "·")
+def bar(done: int, total: int) -> str:
+    """A bar of 20 block characters, `done` of `total`."""
+    full, rest = divmod(min(160, round(160 * done / max(1, total))), 8)
+    return ("█" * full + " ▏▎▍▌▋▊▉"[rest] * (rest > 0)).ljust(20, "·")

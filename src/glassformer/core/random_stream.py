@@ -1,10 +1,10 @@
 """Random numbers as functions of (seed, step, sample): nothing to save, and one draw more changes
 no other.
 
-permute        a keyed permutation of 0 .. size - 1, evaluated at any places
-RandomStream   numbers for each sample and purpose, for samples changed many at a time
-generator      NumPy's generator for one sample of one step
-seed_from      a seed that depends on every letter of a text, such as a seed with a name
+permute      | a keyed permutation of 0 .. size - 1, evaluated at any places
+RandomStream | numbers for each sample and purpose, for samples changed many at a time
+generator    | NumPy's generator for one sample of one step
+seed_from    | a seed that depends on every letter of a text, such as a seed with a name
 
 Keys of permutations and streams come from SplitMix64 (Steele et al. 2014).
 """
@@ -40,9 +40,10 @@ def seed_from(text: str) -> int:
 def permute(place: np.ndarray, size: int, key: int) -> np.ndarray:
     """A pseudo-random permutation of 0..size-1 at the given places, int64.
 
-    A generalized Feistel cipher on a grid of a * b >= size cells: left <- left + hash(right) mod a,
-    then right in the same way, in turn; repeated until the cell is below size (cycle walking). size
-    < 2^62. Source: Black & Rogaway, Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3.
+    A generalized Feistel cipher on a grid of a * b >= size cells. left <- left + hash(right) mod a,
+    then right in the same way, alternately. Repeated until the cell is below size (cycle walking).
+    Largest size: 2^62. Source: Black & Rogaway, Ciphers with Arbitrary Finite Domains, 2002,
+    methods 2 and 3.
     """
     a = math.isqrt(size - 1) + 1
     b = -(-size // a)
@@ -57,11 +58,11 @@ class RandomStream:
     """Random numbers of the samples with these numbers, int64 [N], at a step; seed and step are any
     integers.
 
-    Every purpose ("crop", "flip") has numbers of its own.
+    Every purpose ("crop", "flip") has separate numbers.
     """
 
     def __init__(self, seed: int, step: int, samples: np.ndarray) -> None:
-        self._keys = _mixed(samples.astype(np.uint64) * _GAMMA + np.uint64(epoch_key(seed, step)))
+        self._keys = _mix(samples.astype(np.uint64) * _GAMMA + np.uint64(epoch_key(seed, step)))
 
     def uniform(self, purpose: str, count: int) -> np.ndarray:
         """Numbers in [0, 1), float64 [count, N]: one row for each decision."""
@@ -73,11 +74,11 @@ class RandomStream:
         return bits.astype("<u8", copy=False).view(np.uint8)[:, :count]
 
     def _bits(self, purpose: str, count: int, rows: np.ndarray | slice = np.s_[:]) -> np.ndarray:
-        start = _mixed(self._keys[rows] ^ np.uint64(crc32(purpose.encode())))
-        return _mixed(start[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA)
+        start = _mix(self._keys[rows] ^ np.uint64(crc32(purpose.encode())))
+        return _mix(start[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA)
 
 
-def _mixed(state: np.ndarray) -> np.ndarray:
+def _mix(state: np.ndarray) -> np.ndarray:
     """SplitMix64's output for each state, uint64; multiplication wraps modulo 2^64."""
     state = (state ^ state >> np.uint64(30)) * _MIX
     state = (state ^ state >> np.uint64(27)) * _LAST
@@ -86,7 +87,7 @@ def _mixed(state: np.ndarray) -> np.ndarray:
 
 def _next(state: int) -> int:
     """SplitMix64's output for the state after an integer, taken modulo 2^64."""
-    return int(_mixed(np.array([(state + _ODD) & _MASK], np.uint64))[0])
+    return int(_mix(np.array([(state + _ODD) & _MASK], np.uint64))[0])
 
 
 def _cipher(

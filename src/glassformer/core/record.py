@@ -52,19 +52,19 @@ class Record(BaseModel):
             # of a choice between types the path names the type too; users know fields and places
             for part in first["loc"]:
                 if record is not None and part in record.model_fields:
-                    where, record = [*where, str(part)], record.nested().get(str(part))
+                    where, record = [*where, str(part)], record.records().get(str(part))
                 elif isinstance(part, int):
                     where.append(str(part))
             message = first["msg"].removeprefix("Value error, ")
             if first["type"] == "string_type" and isinstance(first["input"], bool):
                 message += " (in quotes)"
-            got = "" if first["type"] == "value_error" else f", got {_given(first['input'])}"
+            got = "" if first["type"] == "value_error" else f", got {_show(first['input'])}"
             name = ".".join(filter(None, where))
             raise ConfigError(f"{name}: {message[0].lower() + message[1:]}{got}.") from None
 
     @classmethod
     @cache
-    def nested(cls) -> "dict[str, type[Record]]":
+    def records(cls) -> "dict[str, type[Record]]":
         """The fields that are records themselves."""
         found: dict[str, type[Record]] = {}
         for name, field in cls.model_fields.items():
@@ -78,8 +78,8 @@ class Record(BaseModel):
         """The full names of all fields, those of nested records included."""
         for name in cls.model_fields:
             yield f"{section}.{name}"
-            if name in cls.nested():
-                yield from cls.nested()[name].paths(f"{section}.{name}")
+            if name in cls.records():
+                yield from cls.records()[name].paths(f"{section}.{name}")
 
     @classmethod
     def check_keys(cls, values: Iterable[object], section: str | None = None) -> None:
@@ -92,7 +92,7 @@ class Record(BaseModel):
                 )
                 remedy = f"use {inside}." if inside else suggest(str(key), cls.model_fields)
                 raise ConfigError(f"Unknown key {section}.{key}; {remedy}")
-            kind = cls.nested().get(str(key))
+            kind = cls.records().get(str(key))
             content = values[key] if isinstance(values, Mapping) else None
             if kind is None or content is None or isinstance(content, Record):
                 continue
@@ -108,7 +108,7 @@ class Record(BaseModel):
         """Read an empty section as its defaults; `steps: yes` is a mistake, not 1."""
         name = str(info.field_name)
         kind = cls.model_fields[name].annotation
-        if value is None and kind is cls.nested().get(name):
+        if value is None and kind is cls.records().get(name):
             return {}
         value = _as_number(value, kind)
         if isinstance(value, bool) and kind is not bool and bool not in get_args(kind):
@@ -123,7 +123,7 @@ class Record(BaseModel):
         return value
 
 
-def _given(value: object) -> str:
+def _show(value: object) -> str:
     """A value as an error shows it: at most a line, numbers as they were written."""
     number = isinstance(value, str) and value.lstrip("+-").replace(".", "", 1).isdecimal()
     shown = f"{value}" if number else f"{value!r}"

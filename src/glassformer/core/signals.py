@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,20 +31,18 @@ class Stop:
 
 
 @contextmanager
-def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[int, Any]]:
+def handle(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[int, Any]]:
     """Handle the signals of these names in the body, and put their handlers back; gives the
     handlers before.
 
     A signal that the system lacks is left out, and so is SIGHUP if it is ignored, as by nohup.
     Outside the main thread nothing is handled.
     """
-    kinds = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        kinds = []
-    hangup = getattr(signal, "SIGHUP", None)
-    if hangup is not None and hangup in kinds and signal.getsignal(hangup) == signal.SIG_IGN:
-        kinds.remove(hangup)
-    before = {kind: signal.signal(kind, handler) for kind in kinds}
+    kinds = _signals(names) if threading.current_thread() is threading.main_thread() else []
+    before: dict[int, Any] = {}
+    for kind in kinds:
+        if kind.name != "SIGHUP" or signal.getsignal(kind) != signal.SIG_IGN:
+            before[kind] = signal.signal(kind, handler)
     try:
         yield before
     finally:
@@ -54,9 +52,13 @@ def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[i
 
 def ignore_requests_to_stop() -> None:
     """Ignore `STOPPING` signals in a process that its parent ends."""
-    for name in STOPPING:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for kind in _signals(STOPPING):
+        signal.signal(kind, signal.SIG_IGN)
+
+
+def _signals(names: Iterable[str]) -> list[signal.Signals]:
+    """The signals of these names that the system has."""
+    return [kind for kind in signal.Signals if kind.name in names]
 
 
 @contextmanager
@@ -79,17 +81,17 @@ def interruptions(stop: Stop) -> Iterator[None]:
         if stop.signal is None:
             began, stop.signal = time.monotonic(), number
 
-    with handled(receive, *STOPPING) as before:
+    with handle(receive, *STOPPING) as before:
         yield
 
 
 def each_interrupts() -> AbstractContextManager[dict[int, Any]]:
     """Let every Ctrl-C raise KeyboardInterrupt in the body, however many there are."""
-    return handled(signal.default_int_handler, "SIGINT")
+    return handle(signal.default_int_handler, "SIGINT")
 
 
 def end_at_second_interrupt() -> None:
-    """Let a second Ctrl-C end the program at once, wherever it tidies up after the first.
+    """Let a second Ctrl-C end the program, wherever it tidies up after the first.
 
     Nothing is lost by it: what is half written lies beside its place.
     """

@@ -63,7 +63,9 @@ class Workers:
                 raise DataError(f"{what} takes too much time or memory; use another one")
         except BaseException:  # after Ctrl-C, its answer would be taken for the next one's
             if worker is not None:
-                worker.end()
+                worker.connection.close()
+                worker.process.kill()
+                worker.process.wait()
             worker = None
             raise
         finally:
@@ -104,12 +106,6 @@ class _Worker:
             if self.connection.poll(task[-1] + PATIENCE):
                 return json.loads(self.connection.recv_bytes())
         return None
-
-    def end(self) -> None:
-        """End the process."""
-        self.connection.close()
-        self.process.kill()
-        self.process.wait()
 
 
 def main() -> None:

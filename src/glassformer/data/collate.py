@@ -58,7 +58,7 @@ def packed(rows: Sequence[Sequence[Example]]) -> Batch:
     for row in rows:
         numbers = np.arange(first, first := first + len(row))
         documents.append(np.repeat(numbers, [example.length for example in row]))
-    return replace(_batch(rows), positions=Positions.packed(padded_rows(documents, -1)))
+    return replace(_batch(rows), positions=Positions.pack(padded_rows(documents, -1)))
 
 
 def joined(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:
@@ -67,7 +67,7 @@ def joined(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:
     sizes = np.array([example.length for example in examples], np.int64)
     for row in joined_rows(sizes):
         batch, lengths = _batch([[examples[i] for i in row]]), sizes[row]
-        yield row, replace(batch, positions=Positions.joined(lengths.tolist()), lengths=lengths)
+        yield row, replace(batch, positions=Positions.join(lengths.tolist()), lengths=lengths)
 
 
 def shared_prefix(bundles: Sequence[Sequence[Example]]) -> Batch:
@@ -160,7 +160,7 @@ def windows(split: TokenSplit, starts: np.ndarray, length: int) -> Batch:
     if split.documents == "separate":
         document = np.searchsorted(split.document_ends, at, side="right")
         targets[document[:, 1:] != document[:, :-1]] = IGNORE
-        positions = Positions.packed(torch.from_numpy(document[:, :-1].copy()))
+        positions = Positions.pack(torch.from_numpy(document[:, :-1].copy()))
     return Batch(torch.from_numpy(tokens[:, :-1].copy()), positions, torch.from_numpy(targets))
 
 
@@ -194,7 +194,7 @@ def _batch(rows: Sequence[Sequence[Example]], side: Side = "right") -> Batch:
         [e.ids if e.answer is None else np.append(e.ids, e.answer[:-1]) for e in row]
         for row in rows
     ]
-    batch, begins = Batch.padded([np.concatenate(own) for own in ids], side), []
+    batch, begins = Batch.pad([np.concatenate(own) for own in ids], side), []
     for i, own in enumerate(ids):
         sizes, width = [len(one) for one in own], batch.elements.shape[1]
         first = i * width + (width - sum(sizes) if side == "left" else 0)

@@ -1,10 +1,10 @@
 """A family of published models as one table of a TOML file: its configuration, tensors and heads.
 
-    like       "llama"                               what a table does not say is as in this one
-    class      "Bert"                                names of classes begin so; `heads` has the rest
-    fields     d_model       hidden_size             of ModelConfig and of config.json, both ways
-    tensors    decoder.norm  ln_f                    a module here and there; weight and bias follow
-               ...q_proj     ...c_attn  transposed 1/3        and how their tensor becomes ours
+    like     "llama"                          | the table of what this one does not say
+    class    "Bert"                           | names of classes begin so; `heads` has the rest
+    fields   d_model       hidden_size        | of ModelConfig and of config.json, both ways
+    tensors  decoder.norm  ln_f               | a module here and there; weight and bias follow
+             q_proj  c_attn  transposed 1/3   | and how their tensor becomes ours
 
 `#` is the number of a block. Names in `tensors`, and those of a head that begin with a dot, follow
 the family's `prefix`, which only a model with a head has.
@@ -106,9 +106,7 @@ class Family:
     """The program that has the classes of `heads`."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other classes, by the one that reads their files."""
-    names: Mapping[str, Mapping[str, str]] = field(
-        default_factory=lambda: {"activation": ACTIVATIONS}
-    )
+    names: Mapping[str, Mapping[str, str]] = field(default_factory={"activation": ACTIVATIONS}.copy)
     """Values of fields by their names in config.json; of several, the first is written."""
     computed: Sequence[Computed] = ()
     defaults: Values = field(default_factory=dict)
@@ -216,22 +214,20 @@ def _classes(head: Head, keys: Values) -> Values:
     count, names = keys.get("num_labels", 2), keys.get("id2label")
     kind = keys.get("problem_type")
     if isinstance(names, dict) and names:
-        named = [str(names[str(index)]) for index in range(len(names))]
-        seen = set[str]()  # ImageNet has two cranes
-        for i, name in enumerate(named):
-            named[i] = f"{name} ({i})" if name in seen else name
-            seen.add(name)
+        classes = [str(names[str(index)]) for index in range(len(names))]
+        first = {one: i for i, one in reversed([*enumerate(classes)])}  # ImageNet has two cranes
+        classes = [one if first[one] == i else f"{one} ({i})" for i, one in enumerate(classes)]
     elif not (isinstance(count, int) and 0 < count <= LARGEST):
         raise ValueError(f"num_labels={count!r:.50}, which is no number of classes")
     else:
-        named = [f"LABEL_{index}" for index in range(count)]
-    if kind == "regression" or len(named) == 1:
+        classes = [f"LABEL_{index}" for index in range(count)]
+    if kind == "regression" or len(classes) == 1:
         one = f"id2label={names!r:.100}" if names else "num_labels=1"
         shown = "problem_type='regression'" if kind == "regression" else one
         raise ValueError(f"{shown}, a number in place of classes, which no task here predicts")
     return {
-        "classes": named,
-        "n_classes": len(named),
+        "classes": classes,
+        "n_classes": len(classes),
         "multi_label": kind == "multi_label_classification",
     }
 

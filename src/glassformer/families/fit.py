@@ -1,10 +1,10 @@
-"""Which published class a model fits, and what keeps it from fitting the others.
+"""Published classes that a model fits, and the fields that keep it from fitting others.
 
 A model fits a class if `config.json`, written by the table of the class and read again, describes
 the same model.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from glassformer.core.errors import CheckpointError, ConfigError
@@ -13,7 +13,6 @@ from glassformer.families import FAMILIES
 from glassformer.families.family import Family, Head
 from glassformer.models.config import ModelConfig
 
-ROTARY = ("rotary_base", "rotary_factor", "rotary_wavelengths")
 BIASES = ("attention_bias", "bias", "head_bias")
 """Fields of biases, which may also be there and be 0."""
 
@@ -84,8 +83,8 @@ def _fit(family: Family, name: str, head: Head, model: ModelConfig) -> Fit:
 def keys_of(
     family: Family, name: str, head: Head, model: ModelConfig
 ) -> tuple[Values, dict[str, str]]:
-    """`config.json` of a model as one of this class, and the fields whose values it has no name
-    for, with what is said of them."""
+    """`config.json` of a model as one of this class, and a sentence for each field of whose value
+    it has no name."""
     unnamed: dict[str, str] = {}
     values = _explicit(model)
     keys: Values = {"model_type": family.model_type, "architectures": [name]}
@@ -102,20 +101,16 @@ def keys_of(
         keys |= computed.write(model)
     for one, other in family.alike:
         keys[one] = keys[other] = keys.get(other, keys.get(one))
-    return keys | _class_keys(model), unnamed
-
-
-def _class_keys(model: ModelConfig) -> Values:
-    """Keys of a model with classes."""
-    if not model.class_count:
-        return {}
-    names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
-    keys: Values = {"num_labels": len(names)}
-    keys["id2label"] = {str(i): one for i, one in enumerate(names)}
-    keys["label2id"] = {one: i for i, one in enumerate(names)}
-    if not model.outcomes.exclusive:
-        keys["problem_type"] = "multi_label_classification"
-    return keys
+    if model.class_count:
+        names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
+        keys |= {
+            "num_labels": len(names),
+            "id2label": {str(i): one for i, one in enumerate(names)},
+            "label2id": {one: i for i, one in enumerate(names)},
+        }
+        if model.multi_label:
+            keys["problem_type"] = "multi_label_classification"
+    return keys, unnamed
 
 
 def _explicit(model: ModelConfig) -> Values:
@@ -125,39 +120,26 @@ def _explicit(model: ModelConfig) -> Values:
 
 
 def effective(model: ModelConfig) -> Values:
-    """The fields that change what a model computes, with the values that defaults stand for."""
+    """The fields that change what a model computes, with the values of their defaults."""
     values = _explicit(model)
     dense = {"masked_lm": "gelu", "classify": "tanh", "pool": "tanh"}.get(model.head)
     values["head_activation"] = model.head_activation or dense
-    for name in _without_effect(model):
-        del values[name]
-    return values
-
-
-def _without_effect(model: ModelConfig) -> Iterator[str]:
-    """Fields that do not matter beside the others."""
-    kind = model.position
-    # the number of classes is that of id2label, and perhaps not known before training
-    yield from ("init", "dropout", "attention_dropout", "modality_order", "classes", "n_classes")
-    if kind != "rotary":
-        yield from ROTARY[1:]
-        yield from () if kind == "rotary_2d" else ROTARY[:1]
-    if not kind.startswith("sinusoidal"):
-        yield "first_position"
-    if kind not in ("relative", "buckets"):
-        yield "max_distance"
-    if kind != "buckets":
-        yield "n_buckets"
-    if kind not in ("relative", "buckets", "alibi"):
-        yield "bias_placement"
-    if not model.reads_patches:
-        yield from ("patch_width", "grid", "patch")
-    if not model.predicts_next:
-        yield from ("head_bias", "head_scale")
-    if not model.predicts_words:
-        yield "tied"
-    if not model.one_output:
-        yield from ("pooler",) if model.reads_patches else ("pool", "pooler")
-    masked = model.predicts_words and not model.predicts_next
-    if not masked and not model.pooler:
-        yield "head_activation"
+    kind, words, one = model.position, model.predicts_words, model.one_output
+    without_effect = (
+        # the number of classes is that of id2label, and perhaps not known before training
+        (True, "init dropout attention_dropout modality_order classes n_classes"),
+        (kind != "rotary", "rotary_factor rotary_wavelengths"),
+        (not kind.startswith("rotary"), "rotary_base"),
+        (not kind.startswith("sinusoidal"), "first_position"),
+        (kind not in ("relative", "buckets"), "max_distance"),
+        (kind != "buckets", "n_buckets"),
+        (kind not in ("relative", "buckets", "alibi"), "bias_placement"),
+        (not model.reads_patches, "patch_width grid patch"),
+        (not model.predicts_next, "head_bias head_scale"),
+        (not words, "tied"),
+        (not one, "pooler"),
+        (not (one or model.reads_patches), "pool"),
+        (not (model.pooler or (words and not model.predicts_next)), "head_activation"),
+    )
+    left_out = {name for unused, names in without_effect if unused for name in names.split()}
+    return {name: value for name, value in values.items() if name not in left_out}

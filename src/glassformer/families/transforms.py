@@ -1,20 +1,20 @@
-"""How a published tensor becomes a parameter: named changes, each with its inverse.
+"""Changes of a published tensor to a parameter, by name, each with its inverse.
 
-transposed     x W in place of x Wᵀ (GPT-2)
-1/3            the second of three parts that are stored one upon the other
-from:2         without the first rows (RoBERTa's and BART's positions begin at 2)
-plus:1         stored less 1 (Gemma's norms)
-kernel         a convolution [D, C, p, q] as a map of flattened patches [D, p·q·C]
-row            stored with an axis of 1 in front
-zero           0 where their model has none (biases)
-whole          the line names a parameter, not a module
-gated=true     of models with this value of a field alone
+transposed   | x W instead of x Wᵀ (GPT-2)
+1/3          | the second of three parts that are stored one upon the other
+from:2       | without the first rows (RoBERTa's and BART's positions begin at 2)
+plus:1       | stored less 1 (Gemma's norms)
+kernel       | a convolution [D, C, p, q] as a map of flattened patches [D, p·q·C]
+row          | stored with an axis of 1 in front
+zero         | 0 where their model has none (biases)
+whole        | the line names a parameter, not a module
+gated=true   | only of models with this value of a field
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,8 +24,7 @@ from glassformer.models.config import ModelConfig
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A change of a tensor to a parameter of a model, of this shape, and back."""
 
     forward: Callable[[Tensor, Shape, ModelConfig], Tensor]
@@ -61,13 +60,11 @@ class Transform:
 def transform(words: Sequence[str]) -> Transform:
     """The changes that a line of a table names; ValueError: an unknown one."""
     steps: list[Step] = []
-    part, parts, flags, when = 0, 1, set[str](), dict[str, bool]()
+    part, parts, when = 0, 1, dict[str, bool]()
     for word in words:
         name, _, number = word.partition(":")
         if "/" in word:
             part, parts = map(int, word.split("/"))
-        elif word in ("whole", "zero"):
-            flags.add(word)
         elif "=" in word:
             name, _, value = word.partition("=")
             when[name] = value == "true"
@@ -75,9 +72,9 @@ def transform(words: Sequence[str]) -> Transform:
             steps.append(NUMBERED[name](int(number)))
         elif word in PLAIN:
             steps.append(PLAIN[word])
-        else:
+        elif word not in ("whole", "zero"):
             raise ValueError(f"{word!r} is no change of a tensor")
-    return Transform(tuple(steps), part, parts, "whole" in flags, "zero" in flags, when)
+    return Transform(tuple(steps), part, parts, "whole" in words, "zero" in words, when)
 
 
 def _transpose(x: Tensor, *of: Any) -> Tensor:
@@ -85,10 +82,8 @@ def _transpose(x: Tensor, *of: Any) -> Tensor:
 
 
 def _kernel(x: Tensor, model: ModelConfig) -> Tensor:
-    if x.dim() == 1:
-        return x
-    assert model.patch is not None
-    return x.reshape(len(x), *model.patch, -1).permute(0, 3, 1, 2)
+    rows = model.patch or ()
+    return x if x.dim() == 1 else x.reshape(len(x), *rows, -1).permute(0, 3, 1, 2)
 
 
 PLAIN = {

@@ -27,7 +27,7 @@ def add_adapters(
     """Put an adapter into each linear map that `targets` chooses; returns their names.
 
     A target is a map's own name, a pattern of its path, or `all`: every map of the blocks. The
-    adapters change no output; their A is a function of (seed, name). They alone need a gradient
+    adapters change no output; their A is a function of (seed, name). Only they need a gradient
     then: set `requires_grad` of what else is to be trained. ConfigError: a target that chooses
     nothing, or a model that is quantized for inference or compiled.
     """
@@ -37,7 +37,7 @@ def add_adapters(
         )
     values = {"rank": rank, "alpha": alpha, "dropout": dropout, "targets": list(targets)}
     config = FinetuneConfig.parse({"method": "lora", **values})
-    names = chosen(model, config.targets)
+    names = choose(model, config.targets)
     for name in names:
         substitute(model, name, config.rank, config.alpha, config.dropout)
     sizes = Sizes(model.config.n_layers, model.config.head_width)
@@ -48,22 +48,21 @@ def add_adapters(
     return names
 
 
-def chosen(model: Transformer, targets: Iterable[str]) -> list[str]:
+def choose(model: Transformer, targets: Iterable[str]) -> list[str]:
     """Names of the linear maps, outside the head, that `targets` chooses."""
-    maps = [
-        name
+    maps = {
+        name: name.rpartition(".")[2]
         for name, module in model.named_modules()
         if type(module) in (Linear, LoRALinear) and not name.startswith("head.")
-    ]
+    }
     found: set[str] = set()
     for target in targets:
         pattern = "*.blocks.*" if target == ALL else target
-        own = {n for n in maps if _fits(n, pattern) or n.rpartition(".")[2] == target}
+        own = {name for name, last in maps.items() if _fits(name, pattern) or last == target}
         if not own:
-            known = sorted({name.rpartition(".")[2] for name in maps})
             raise ConfigError(
                 f"train.finetune.targets: {target!r} is no linear map of this model; it has "
-                f"{', '.join(known)}."
+                f"{', '.join(sorted({*maps.values()}))}."
             )
         found |= own
     if there := sorted(found & adapters(model).keys()):
@@ -102,9 +101,8 @@ def quantize(model: nn.Module) -> None:
     """Keep the weights of the linear maps of the blocks as 8-bit integers, except those that need a
     gradient; `layers.linear.quantized` has the formula."""
     for name, module in [*model.named_modules()]:
-        if not isinstance(module, Linear) or ".blocks." not in name:
-            continue
-        if not module.frozen_matrix.requires_grad:
+        is_inside = isinstance(module, Linear) and ".blocks." in name
+        if is_inside and not module.frozen_matrix.requires_grad:
             module.quantize()
 
 

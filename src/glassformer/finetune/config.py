@@ -1,4 +1,4 @@
-"""What of a model that was trained before is trained on: the section `train.finetune`."""
+"""Further training of a trained model: the section `train.finetune`."""
 
 from typing import Literal, Self
 
@@ -11,7 +11,7 @@ LORA = ("rank", "alpha", "dropout", "targets")
 
 
 class FinetuneConfig(Record):
-    """What is trained of the model of train.init_from."""
+    """Weights of the model of train.init_from that are trained."""
 
     section = "train.finetune"
 
@@ -36,7 +36,7 @@ class FinetuneConfig(Record):
 
     @property
     def partial(self) -> bool:
-        """Whether weights are left as they are."""
+        """Whether some weights are not trained."""
         return self.method != "full"
 
     @property
@@ -51,14 +51,12 @@ class FinetuneConfig(Record):
         for name in LORA if self.method != "lora" else ():
             if (value := getattr(self, name)) != fields[name].get_default():
                 raise ValueError(f"{name}={value} is for method=lora; set it or leave {name} out")
-        if self.partial:
-            return self
-        if self.quantize != "none":
+        if not self.partial and self.quantize != "none":
             raise ValueError(
                 f"quantize={self.quantize} is for weights that are not trained, and method=full "
                 "trains every one; use method=lora or leave it out"
             )
-        if self.train_also:
+        if not self.partial and self.train_also:
             raise ValueError(
                 f"train_also={self.train_also} adds to method=lora or frozen, and method=full "
                 "trains everything; leave it out"

@@ -1,8 +1,8 @@
 """Adapters as files in the layout of peft: `adapter_config.json` and `adapter_model.safetensors`.
 
-base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight      A  [r, in]
-base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight      B  [out, r]
-base_model.model.score.weight                                       a weight trained as a whole
+base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight    | A  [r, in]
+base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight    | B  [out, r]
+base_model.model.score.weight                                     | a weight trained as a whole
 
 Names are those of the published class that the model fits, as in an export of it; of a model that
 fits none, our own. Both are read.
@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -29,11 +29,16 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+Tensors = dict[str, Tensor]
 PREFIX = "base_model.model."
 FACTOR = re.compile(r"(.+)\.lora_([AB])\.weight")
 UNKNOWN = (
-    *("use_dora", "lora_bias", "use_qalora"),
-    *("layer_replication", "trainable_token_indices", "target_parameters"),
+    "use_dora",
+    "lora_bias",
+    "use_qalora",
+    "layer_replication",
+    "trainable_token_indices",
+    "target_parameters",
 )
 """Options with a meaning that is not known here."""
 
@@ -56,7 +61,7 @@ class PeftConfig(Record):
     def alpha(self, module: str) -> float:
         """The alpha of a map, by its name in the file."""
         own = self.alpha_pattern
-        found = (own[key] for key in own if module == key or module.endswith(f".{key}"))
+        found = (own[key] for key in own if f".{module}".endswith(f".{key}"))
         return next(found, self.lora_alpha)
 
 
@@ -84,12 +89,14 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
     # by the names of a published class that fits, or else by our own
     fitting = (write(plain, ours, known) for known in classes_of(plain))
     saved = next((one for one in fitting if one is not None), ours)
-    tensors = {f"{PREFIX}{name}": tensor for name, tensor in saved.whole.items()}
+    tensors = dict(saved.whole)
     for name, one in saved.maps.items():
-        tensors[f"{PREFIX}{name}.lora_A.weight"] = one.a
-        tensors[f"{PREFIX}{name}.lora_B.weight"] = one.b
+        tensors |= {f"{name}.lora_A.weight": one.a, f"{name}.lora_B.weight": one.b}
     folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(tensors, folder / WEIGHTS)
+    save_tensors({f"{PREFIX}{name}": one for name, one in tensors.items()}, folder / WEIGHTS)
+    # joined maps have a larger rank and alpha
+    joined = {name: one for name, one in saved.maps.items() if one.rank != rank}
+    owners = ("head" if one.startswith("head.") else one.rpartition(".")[0] for one in saved.whole)
     values = {
         "peft_type": "LORA",
         "base_model_name_or_path": base,
@@ -99,21 +106,12 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         "fan_in_fan_out": saved.transposed,
         "bias": "none",
         "inference_mode": True,
-    }
-    write_json(folder / CONFIG, values | _modules(saved, rank))
-
-
-def _modules(saved: Adapters, rank: int) -> dict[str, Any]:
-    """Return the fields of `adapter_config.json` that name modules; joined maps have a larger rank
-    and alpha."""
-    joined = {name: one for name, one in saved.maps.items() if one.rank != rank}
-    owners = ("head" if one.startswith("head.") else one.rpartition(".")[0] for one in saved.whole)
-    return {
         "rank_pattern": {name: one.rank for name, one in joined.items()},
         "alpha_pattern": {name: one.alpha for name, one in joined.items()},
         "target_modules": sorted(saved.maps),
         "modules_to_save": [one for one in dict.fromkeys(owners) if one not in saved.maps] or None,
     }
+    write_json(folder / CONFIG, values)
 
 
 def load_adapter(model: Transformer, folder: Path | str) -> None:
@@ -129,20 +127,19 @@ def load_adapter(model: Transformer, folder: Path | str) -> None:
     values, path = _config(folder / CONFIG), folder / WEIGHTS
     found = _by_our_names(model, _read(values, path))
     _check(model, found, path)
-    for name, own in found.maps.items():
-        adapted = substitute(model, name, own.rank, own.alpha, values.lora_dropout)
-        with torch.no_grad():
+    with torch.no_grad():
+        for name, own in found.maps.items():
+            adapted = substitute(model, name, own.rank, own.alpha, values.lora_dropout)
             adapted.lora_a.copy_(own.a)
             adapted.lora_b.copy_(own.b)
-    with torch.no_grad():
         for name, tensor in found.whole.items():
             model.get_parameter(name).copy_(tensor)
 
 
 def _read(values: PeftConfig, path: Path) -> Adapters:
     """Read the tensors of a file, by the names there."""
-    factors = defaultdict[str, dict[str, Tensor]](dict)
-    whole: dict[str, Tensor] = {}
+    factors = defaultdict[str, Tensors](dict)
+    whole: Tensors = {}
     for key, tensor in load_tensors(path).items():
         name = key.removeprefix(PREFIX)
         if not tensor.isfinite().all():
@@ -157,7 +154,7 @@ def _read(values: PeftConfig, path: Path) -> Adapters:
     for name, own in factors.items():
         shapes = {side: tuple(own[side].shape) for side in sorted(own)}
         rank = shapes.get("A", (0,))[0]
-        if len(own) < 2 or not rank or any(len(shape) != 2 for shape in shapes.values()):
+        if len(own) < 2 or not rank or {*map(len, shapes.values())} != {2}:
             raise CheckpointError(
                 f"{path}: the adapter of {name} has the shapes {shapes}, not those of two factors; "
                 "restore it from a backup."
@@ -192,10 +189,10 @@ def _config(path: Path) -> PeftConfig:
     if not isinstance(values, dict) or values.get("peft_type") != "LORA":
         raise CheckpointError(f"{path} does not describe LoRA adapters; give a folder that does.")
     for name in UNKNOWN:
-        if values.get(name):
+        if value := values.get(name):
             raise CheckpointError(
-                f"{path}: {name}={values[name]!r:.100} is not known here; merge the adapters with "
-                "the program that made them."
+                f"{path}: {name}={value!r:.100} is not known here; merge the adapters with the "
+                "program that made them."
             )
     known = {key: values[key] for key in PeftConfig.model_fields if values.get(key) is not None}
     try:
@@ -207,7 +204,7 @@ def _config(path: Path) -> PeftConfig:
 def _check(model: Transformer, found: Adapters, path: Path) -> None:
     """Raise CheckpointError unless the tensors of a file fit the model."""
     modules = dict(model.named_modules())
-    named = dict(model.named_parameters(remove_duplicate=False))
+    weights = dict(model.named_parameters(remove_duplicate=False))
     if not found.maps:
         raise CheckpointError(f"{path} holds no adapters; give a folder that does.")
     for name, one in found.maps.items():
@@ -225,7 +222,7 @@ def _check(model: Transformer, found: Adapters, path: Path) -> None:
                 f"needs {wanted}; it is of another model."
             )
     for name, tensor in found.whole.items():
-        if name not in named or named[name].shape != tensor.shape:
+        if name not in weights or weights[name].shape != tensor.shape:
             raise CheckpointError(
                 f"{path} holds {name} of shape {tuple(tensor.shape)}, which this model does not "
                 "have; it is of another model."

@@ -1,7 +1,7 @@
 """Adapters by the names of a published class that the model fits, and back.
 
-decoder.blocks.0.attention.q_proj   model.layers.0.self_attn.q_proj     Llama: as it is
-decoder.blocks.0.attention.q_proj   transformer.h.0.attn.c_attn         GPT-2: a third of the rows
+decoder.blocks.0.attention.q_proj -> model.layers.0.self_attn.q_proj    Llama: unchanged
+decoder.blocks.0.attention.q_proj -> transformer.h.0.attn.c_attn        GPT-2: a third of the rows
 
 A map that the class joins with others has one adapter there: its A is that of all, one upon the
 other, and its B has theirs on the diagonal.
@@ -48,7 +48,7 @@ class Adapters:
 def classes_of(model: Transformer) -> Iterator[dict[str, Stored]]:
     """The tensors of every class that a plain model fits, by the names of its modules (for some
     others than in files since transformers 5), then by those of files."""
-    names, config = [name for name, _ in model.named_parameters()], model.config
+    names, config = dict(model.named_parameters()), model.config
     tasks = {head.task for family in FAMILIES.values() for head in family.heads.values()}
     for fit in (fit for task in sorted(tasks) for fit in fits(config, task)):
         if not fit.differences:
@@ -96,9 +96,11 @@ def write(model: Transformer, ours: Adapters, known: Mapping[str, Stored]) -> Ad
 def _join(model: Transformer, modules: list[str], maps: Mapping[str, Adapter]) -> Adapter:
     """One adapter of several maps, of which some may have none."""
     own = [maps[module] for module in modules if module in maps]
-    blocks = []
-    for module in modules:
-        width = model.get_parameter(f"{module}{WEIGHT}").shape[0]
-        blocks.append(maps[module].b if module in maps else own[0].b.new_zeros(width, 0))
+    blocks = [
+        maps[module].b
+        if module in maps
+        else own[0].b.new_zeros(len(model.get_parameter(f"{module}{WEIGHT}")), 0)
+        for module in modules
+    ]
     a = torch.cat([one.a for one in own])
     return Adapter(a, torch.block_diag(*blocks), own[0].alpha * len(own))

@@ -44,7 +44,7 @@ def not_read(folder: Path, keys: Values) -> list[str]:
 
 
 def generation(folder: Path, keys: Values, model: ModelConfig) -> GenerateConfig:
-    """How the model generates by default: greedily, unless its files say otherwise.
+    """Default generation of the model: greedy, unless its files say otherwise.
 
     `keys`: of config.json, where models of before 2023 have them. CheckpointError: a value that is
     none, or an id that the model does not have.

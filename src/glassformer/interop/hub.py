@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 
 @contextmanager
-def found(given: str | Path) -> Iterator[Found]:
+def find_model(given: str | Path) -> Iterator[Found]:
     """The folder of a model, while the body runs; one of the Hub is downloaded.
 
     ConfigError: huggingface_hub is not installed. CheckpointError: no such model there, or no

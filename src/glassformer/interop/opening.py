@@ -1,9 +1,9 @@
 """A published model opened, or imported: the same files as those of a run, made from its own.
 
-config.json  generation_config.json       task, input and model; how it generates
-tokenizer.json ...  image.json            how its inputs are read
-chat_template.jinja                       how its messages are written
-model.safetensors                         its weights, where it is imported
+config.json  generation_config.json  | task, input and model; how it generates
+tokenizer.json ...    image.json     | how its inputs are read
+chat_template.jinja                  | how its messages are written
+model.safetensors                    | its weights, where it is imported
 """
 
 import math
@@ -19,7 +19,7 @@ from glassformer.core.files import Values, read_json, write_json, write_text
 from glassformer.core.manifest import replacing_files
 from glassformer.interop.configuration import Published, read_published, with_pooling
 from glassformer.interop.generation import generation
-from glassformer.interop.weights import filled, tensors_of, with_first_tokens
+from glassformer.interop.weights import fill, tensors_of, with_first_tokens
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.patches import pair
 from glassformer.models.config import ModelConfig
@@ -74,7 +74,7 @@ def open_published(folder: Path, keys: Values, device: torch.device | str = "cpu
     """
     of = with_pooling(read_published(folder, keys))
     tensors = tensors_of(folder, of.family.prefix)
-    model = filled(of, tensors, device)
+    model = fill(of, tensors, device)
     if of.model.reads_patches:
         return Opened(of, model)
     kind = of.family.model_type

@@ -1,4 +1,4 @@
-"""What an exported folder computes in its target, beside the model that it was made from."""
+"""Outputs of an exported folder in its target, compared with those of its model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -71,7 +71,7 @@ class Parity:
         )
 
 
-def compared(
+def compare_outputs(
     target: str,
     model: Transformer,
     task: Task,

@@ -114,7 +114,7 @@ def _plain(name: str, prefix: str) -> str:
     return name.removeprefix(f"{prefix}.") if prefix else name
 
 
-def filled(
+def fill(
     of: Published,
     tensors: Tensors,
     device: torch.device | str = "cpu",

@@ -9,10 +9,19 @@ from glassformer.models.fields import ModelFields
 from glassformer.models.misfits import misfits
 
 HEAD_FIELDS = (
-    *("head", "n_classes", "classes", "multi_label", "pool", "pooler", "distilled"),
-    *("tied", "head_bias", "head_scale", "head_activation"),
+    "head",
+    "n_classes",
+    "classes",
+    "multi_label",
+    "pool",
+    "pooler",
+    "distilled",
+    "tied",
+    "head_bias",
+    "head_scale",
+    "head_activation",
 )
-"""The fields that describe the head alone; all others describe the trunk."""
+"""The fields that describe only the head; all others describe the trunk."""
 
 
 class ModelConfig(ModelFields):

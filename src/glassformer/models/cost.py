@@ -38,11 +38,11 @@ def forward_flops(
 
     `selected`: share of elements that the head reads (where it pools, one of a sequence, or two if
     distilled); for the others the last block computes keys and values only. A class token and
-    registers stand in the stream beside the `length` elements.
+    registers are in the stream beside the `length` elements.
 
-    Two for each weight that multiplies the element, and 4 · keys · H d_head for scores and weighted
-    sum of each attention, with the average number of keys of a query: causal, w - w (w - 1) / 2T
-    for a window of w ≤ T, which is (T + 1) / 2 without a window. Source and target of an
+    Two for each weight that multiplies the element. 4 · keys · H d_head for scores and weighted sum
+    of each attention. Keys are the average number of a query: causal, w - w (w - 1) / 2T for a
+    window of w ≤ T, which is (T + 1) / 2 without a window. Source and target of an
     encoder-decoder are taken as equally long. Only matrix products are counted.
     """
     d, heads, elements = config.d_model, config.n_heads * config.head_width, length

@@ -207,7 +207,7 @@ class ModelFields(Record):
 
     @property
     def class_token(self) -> bool:
-        """Whether a class token, which the head reads, stands before the patches."""
+        """Whether a class token, which the head reads, comes before the patches."""
         return self.reads_patches and self.pool == "first"
 
     @property
@@ -255,11 +255,6 @@ class ModelFields(Record):
         """Layers in a sentence: `4 layers`, or `12 and 6 layers` of encoder and decoder."""
         encoder, own = self.n_encoder_layers, counted(self.n_layers, "layer")
         return own if encoder in (None, self.n_layers) else f"{encoder} and {own}"
-
-    @property
-    def own_source(self) -> bool:
-        """Whether the source has an embedding of its own, at least in part."""
-        return self.source_vocab_size is not None or self.own_source_positions
 
     @property
     def kv_heads(self) -> int:

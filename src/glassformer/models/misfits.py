@@ -53,9 +53,9 @@ def _parts(config: ModelFields) -> Iterator[str]:
 
 
 def _no_patches(config: ModelFields) -> Iterator[str]:
-    own = {"grid": config.grid, "stem": list(config.stem), "n_registers": config.n_registers}
-    for name, value in own.items():
-        if value:
+    for name in ("grid", "stem", "n_registers"):
+        if value := getattr(config, name):
+            value = list(value) if name == "stem" else value
             yield f"{name}={value} needs elements='patches'"
 
 
@@ -104,7 +104,7 @@ def _stack(config: ModelFields) -> Iterator[str]:
     if config.n_heads % config.kv_heads:
         yield f"n_kv_heads={config.kv_heads} does not divide n_heads={config.n_heads}"
     for name in ("source_vocab_size", "own_source_positions", "n_encoder_layers"):
-        if (value := getattr(config, name)) and config.architecture != "encoder_decoder":
+        if (value := getattr(config, name)) and not config.is_encoder_decoder:
             yield f"{name}={value} needs architecture='encoder_decoder'"
     if not config.residual and config.init == "modern":
         yield "init='modern' starts every branch at 0; with residual=false use 'xavier' or 'gpt2'"

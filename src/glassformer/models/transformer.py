@@ -1,11 +1,11 @@
 """The Transformer: embedding, one or two stacks, a head; every model is this class with another
 configuration.
 
-encoder          embed ─> [ block ]*N ─> head                           sees everything
-decoder          embed ─> [ block ]*N ─> head                           sees the past
-encoder-decoder  embed ─> [ block ]*N ─┐
-                 embed ─> [ block + cross-attention ]*N ─> head         sees its past and all of
-                                                                        the source
+encoder          embed ──> [ block ]*N ──> head                          sees everything
+decoder          embed ──> [ block ]*N ──> head                          sees the past
+encoder-decoder  embed ──> [ block ]*N ──┐
+                 embed ──> [ block + cross-attention ]*N ──> head        sees its past and all of
+                                                                         the source
 """
 
 from collections.abc import Callable, Iterator
@@ -78,9 +78,8 @@ class Transformer(nn.Module):
         with nullcontext() if device is None else torch.device(device):
             parts = PartEmbeddings(config.parts, config.part_patches, config.element_width)
             self.embed = build_embedding(config, build_element(config, config.vocab_size), parts)
-            self.source_embed = None
-            if config.own_source:
-                own = config.source_vocab_size
+            self.source_embed, own = None, config.source_vocab_size
+            if own or config.own_source_positions:
                 element = build_element(config, own) if own else self.embed.element
                 self.source_embed = build_embedding(config, element, parts)
             self.encoder, self.decoder = (

@@ -235,7 +235,7 @@ def config_json(config: ModelConfig) -> dict[str, object]:
 
 
 def config_values(folder: Path) -> dict[str, Any]:
-    """What a folder's `config.json` holds; CheckpointError: missing, or no JSON object."""
+    """Return the object of a folder's `config.json`; CheckpointError: missing, or no object."""
     path = folder / "config.json"
     try:
         values = read_json(path, LARGEST_CONFIG)

@@ -28,7 +28,7 @@ def check_vocabulary(folder: Path, tokenizer: Tokenizer, rows: int, of: str = "T
     needed = {*tokenizer.frame_or("bos", "eos").symbols}
     needed |= {roles[role] for role in ("bos", "eos", START) if role in roles}
     extra = range(rows, tokenizer.vocab_size)
-    if any(index in needed or not tokenizer.skipped(index) for index in extra):
+    if any(index in needed or not tokenizer.skips(index) for index in extra):
         raise CheckpointError(
             f"{of} tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model rows for "
             f"{rows}; they are of different runs or models."

@@ -272,5 +272,5 @@ def described(tokenizer: Tokenizer) -> str:
 
 def known_text(tokenizer: Tokenizer) -> str:
     """The text of the first ordinary tokens of a vocabulary."""
-    ordinary = filterfalse(tokenizer.skipped, range(tokenizer.vocab_size))
+    ordinary = filterfalse(tokenizer.skips, range(tokenizer.vocab_size))
     return tokenizer.decode([*islice(ordinary, FEW_TOKENS)])

@@ -1,5 +1,6 @@
 """Every field of a recipe: its type, its default and its own description."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import UnionType
@@ -31,7 +32,7 @@ OF_INPUT = {
 
 @dataclass(frozen=True)
 class FieldRow:
-    """One field as it is listed."""
+    """One field in a list."""
 
     section: str
     name: str
@@ -60,23 +61,22 @@ def field_rows(section: str | None = None) -> Iterator[FieldRow]:
 def task_rows(task: str) -> Iterator[FieldRow]:
     """The fields that most recipes of a task set, with the task's own defaults; ConfigError: no
     such task."""
-    pipeline = pipeline_of(task)
-    resolved = Recipe.parse({"task": task}).values()
-    rows = {row.path: row for row in field_rows()}
-    for path in (*COMMON, *OF_INPUT.get(pipeline.input, ())):
-        value: Any = resolved
+    inputs = pipeline_of(task).inputs
+    rows, recipe = {row.path: row for row in field_rows()}, Recipe.parse({"task": task})
+    for path in (*COMMON, *OF_INPUT[inputs[0]]):
+        value: Any = recipe
         for key in path.split("."):
-            value = value[key] if value is not None else None
+            value = getattr(value, key, None)
         yield replace(rows[path], default=rows[path].default if value is None else value)
 
 
 def sections() -> dict[str, tuple[type[Record], str]]:
-    """Every section by its full name, those inside others behind them, with what it is about."""
+    """Every section by its full name, each followed by those inside it, with its description."""
     found: dict[str, tuple[type[Record], str]] = {}
 
     def add(path: str, record: type[Record], about: str) -> None:
         found[path] = record, about
-        for name, inside in record.nested().items():
+        for name, inside in record.records().items():
             add(f"{path}.{name}", inside, record.model_fields[name].description or "")
 
     for name, record in SECTIONS.items():
@@ -87,19 +87,17 @@ def sections() -> dict[str, tuple[type[Record], str]]:
 def rows_of(section: str, record: type[Record]) -> Iterator[FieldRow]:
     """Return the fields of one section, without those inside it."""
     for name, field in record.model_fields.items():
-        if name not in record.nested():
+        if name not in record.records():
             default = field.get_default(call_default_factory=True, validated_data={})
             text = " ".join((field.description or "").split())
             only = ", ".join(name for names in uses(field).values() for name in names)
             yield FieldRow(section, name, _type(field.annotation), default, text, only)
 
 
-def shown(value: Any) -> str:
+def show(value: Any) -> str:
     """A default as a recipe writes it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     return str(list(value)) if isinstance(value, tuple) else str(value)
 
 
@@ -111,11 +109,11 @@ def _type(annotation: Any) -> str:
     if origin is Annotated:
         return _type(inside[0])
     if origin is Literal:
-        return " or ".join(str(value) for value in inside)
+        return " or ".join(map(str, inside))
     if origin in (Union, UnionType):
-        return " or ".join(_type(one) for one in inside)
+        return " or ".join(map(_type, inside))
     if origin is tuple and inside[-1] is not Ellipsis:
-        return f"[{', '.join(_type(one) for one in inside)}]"
+        return f"[{', '.join(map(_type, inside))}]"
     if origin in (tuple, list):
         several = "mappings" if get_origin(inside[0]) is dict else _type(inside[0])
         return f"list of {several}"

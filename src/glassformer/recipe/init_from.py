@@ -41,8 +41,7 @@ def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
     taken = recipe.inputs.take_over(recipe.processor, trunk, folder, started)
     recipe = replace(recipe, processor=recipe.inputs.completed(taken, started))
     recipe = recipe.with_model(_taken_fields(recipe, trunk, folder, begun))
-    train = recipe.train.model_copy(update={"init_from": str(folder)})
-    return replace(recipe, train=train)
+    return recipe.change("train", {"init_from": str(folder)})
 
 
 def _taken_fields(
@@ -55,7 +54,7 @@ def _taken_fields(
         own = OWN - {*HEAD_FIELDS}
     elif trunk.tied and trunk.head == recipe.model.head:
         own = OWN - OF_TIED
-    taken = {k: v for k, v in trunk.model_dump().items() if k not in own}
+    taken = trunk.model_dump(exclude=own)
     if begun is None and (new := recipe.processor.tokenizer.new_tokens):
         if recipe.processor.palette is not None:
             raise ConfigError(
@@ -68,15 +67,16 @@ def _taken_fields(
 
 def _check_head(recipe: Recipe, trunk: ModelConfig, folder: Path) -> None:
     """Raise ConfigError unless the head of a folder's model is one for the recipe."""
-    heads, asked = PIPELINES[recipe.task].heads, recipe.model
+    heads = PIPELINES[recipe.task].heads
     if trunk.head not in heads:
         raise ConfigError(
             f"train.finetune.keep_head keeps the head of {folder}, which is {trunk.head!r}, and "
             f"task={recipe.task!r} has {' or '.join(map(repr, heads))}; leave it out."
         )
-    for name, value in (("classes", asked.classes), ("n_classes", asked.n_classes)):
-        if value and value != getattr(trunk, name):
+    for name in ("classes", "n_classes"):
+        value, own = getattr(recipe.model, name), getattr(trunk, name)
+        if value and value != own:
             raise ConfigError(
                 f"model.{name} is {value}, and train.finetune.keep_head keeps the head of "
-                f"{folder}, which has {getattr(trunk, name)}; leave out one of the two."
+                f"{folder}, which has {own}; leave out one of the two."
             )

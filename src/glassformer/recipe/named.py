@@ -17,25 +17,24 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
-def is_name(given: str) -> bool:
+def is_name(given: object) -> bool:
     """Whether a text names a recipe of the package; with a folder or a suffix it is a file."""
     return given in recipe_names()
 
 
 def recipe_file(given: str | Path) -> Path:
     """The file of a recipe, by its name in the package or its path; ConfigError: neither."""
-    named = isinstance(given, str) and is_name(given)
-    path = FOLDER / f"{given}.yaml" if named else Path(given)
+    names, hint = recipe_names(), "give a YAML file, or a name that `glassformer recipe list` shows"
+    path = FOLDER / f"{given}.yaml" if is_name(given) else Path(given)
     if str(given) and path.exists():
         return path
-    names, hint = recipe_names(), "give a YAML file, or a name that `glassformer recipe list` shows"
     if path.stem in names or (path.stem and not path.suffix):
         hint = suggest(path.stem, names)
     raise ConfigError(f"The recipe {given} does not exist; {hint}.")
 
 
 def about(name: str) -> str:
-    """What the head of a recipe says before its first command."""
+    """Return what the head of a recipe says before its first command."""
     lines = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
     first = takewhile(lambda line: not line.startswith("#   "), lines)
     return " ".join(line.removeprefix("#").strip() for line in first)

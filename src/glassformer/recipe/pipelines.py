@@ -1,4 +1,4 @@
-"""Names of tasks, as the ecosystem's pipelines have them, and the models each is learned by."""
+"""Names of tasks, as the ecosystem's pipelines have them, and the models that learn each."""
 
 from dataclasses import dataclass
 

@@ -3,7 +3,7 @@
 recipe = read_recipe("lm", ["train.steps=200", "model.n_layers=6"])
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import yaml
 
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import Values
+from glassformer.core.record import Record
 from glassformer.recipe import yaml_text
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import SECTIONS, Recipe
@@ -41,22 +42,18 @@ def _meant(key: str, text: str) -> Any:
     `12:30` and `a: b.txt` stay texts; `[a, b]`, `{a: b}` and quoted texts are YAML, their
     parts texts; nothing, `null` and `~` are null where the field may be null.
     """
-    if text in ("", "null", "~") and not _is_text(key):
-        return None
+    if text in ("", "null", "~"):
+        *sections, name = key.split(".")
+        records: Mapping[str, type[Record]] = SECTIONS
+        fields = {}
+        for section in sections:
+            record = records.get(section, Record)
+            records, fields = record.records(), record.model_fields
+        return text if name in fields and fields[name].annotation is str else None
     if text[:1] in ("[", "{", "'", '"'):
         with suppress(yaml.YAMLError):
             return yaml_text.parse(text)
     return text
-
-
-def _is_text(key: str) -> bool:
-    """Whether a field of a recipe is always a text."""
-    *sections, name = key.split(".")
-    record = SECTIONS.get(sections[0]) if sections else None
-    for part in sections[1:]:
-        record = record and record.nested().get(part)
-    field = record and record.model_fields.get(name)
-    return field is not None and field.annotation is str
 
 
 def replace_value(values: Values, key: str, value: Any) -> Values:
@@ -68,8 +65,7 @@ def replace_value(values: Values, key: str, value: Any) -> Values:
         )
     if not inside:
         return values | {key: value}
-    changed = dict(values)
-    holder = changed
+    changed = holder = dict(values)
     for name in (section, *inside[:-1]):
         content = holder.get(name)
         if not isinstance(content, dict | None):

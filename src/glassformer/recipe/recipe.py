@@ -37,7 +37,7 @@ SECTIONS: dict[str, type[Record]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that a run is made from."""
+    """The whole description of a run."""
 
     task: str
     processor: ProcessorConfig
@@ -127,7 +127,7 @@ class Recipe:
 
     @property
     def facts(self) -> ModelFacts:
-        """What the processor must know of the model."""
+        """Facts of the model that the processor must know."""
         return ModelFacts.of(
             self.model,
             self.train.length,
@@ -161,17 +161,14 @@ class Recipe:
     def with_inputs(self, fields: Values) -> "Recipe":
         """This recipe with fields of its model that follow from its inputs; ConfigError: the model
         reads parts of a type that no row has."""
-        given = {name: own for name, own in fields.items() if name not in ("parts", "part_patches")}
-        parts = fields.get("parts", {})
         for kind in self.model.parts:
-            if kind not in parts:
+            if kind not in fields.get("parts", ()):
                 raise ConfigError(
                     f"The model reads parts of type {kind!r} and no row has one; give rows that do."
                 )
-        if "parts" in fields:
-            given["parts"] = parts | self.model.parts
-            given["part_patches"] = fields["part_patches"] | self.model.part_patches
-        return self.with_model(given) if given else self
+        names = fields.keys() & {"parts", "part_patches"}
+        fields = fields | {name: fields[name] | getattr(self.model, name) for name in names}
+        return self.with_model(fields) if fields else self
 
     def with_length(self, longest: int | None) -> "Recipe":
         """This recipe with room for the longest sequence, unless it says how long they may be."""
@@ -180,19 +177,19 @@ class Recipe:
         return self.with_model({"max_length": -(-longest // ROUND) * ROUND})
 
     def with_vocabulary(self, vocab_size: int, source_vocab_size: int | None = None) -> "Recipe":
-        """This recipe with the tokenizers' vocabularies; one that was asked for and is too small is
-        a ConfigError."""
+        """This recipe with the tokenizers' vocabularies; ConfigError: it sets one that is too
+        small."""
         changed: dict[str, int] = {}
         for field, size in (("vocab_size", vocab_size), ("source_vocab_size", source_vocab_size)):
-            asked = getattr(self.model, field)
-            if asked and size and asked < size:
+            own = getattr(self.model, field)
+            if size and not own:
+                changed[field] = size
+            elif size and own < size:
                 raise ConfigError(
-                    f"model.{field}={asked} is smaller than the tokenizer's vocabulary of {size}; "
+                    f"model.{field}={own} is smaller than the tokenizer's vocabulary of {size}; "
                     "leave it out or make it at least as large."
                 )
-            if size and not asked:
-                changed[field] = size
-        return replace(self, model=self.model.model_copy(update=changed))
+        return self.change("model", changed)
 
     def with_classes(self, names: Sequence[str]) -> "Recipe":
         """This recipe with the classes of its data unless it names its own; ConfigError if their
@@ -204,13 +201,15 @@ class Recipe:
                 f"model.n_classes={self.model.n_classes} and the training data have "
                 f"{len(names)} classes; leave it out."
             )
-        update = {"classes": tuple(names), "n_classes": len(names)}
-        return replace(self, model=self.model.model_copy(update=update))
+        return self.change("model", {"classes": tuple(names), "n_classes": len(names)})
 
     def with_machine(self, precision: Precision, threads: int | None) -> "Recipe":
         """This recipe with the precision and the threads that were chosen on this machine."""
-        chosen = {"precision": precision, "threads": threads}
-        return replace(self, train=self.train.model_copy(update=chosen))
+        return self.change("train", {"precision": precision, "threads": threads})
+
+    def change(self, section: str, fields: Values) -> "Recipe":
+        """This recipe with other fields of a section."""
+        return replace(self, **{section: getattr(self, section).model_copy(update=fields)})
 
     def for_processes(self, count: int) -> "Recipe":
         """This recipe with a micro-batch for each process that reads other rows; ConfigError: their
@@ -237,7 +236,7 @@ class Recipe:
             )
         threads = max(1, train.parallel_micro_batches // count)
         update = {"micro_batches": parts, "parallel_micro_batches": threads}
-        return replace(self, train=train.model_copy(update=update)) if count > 1 else self
+        return self.change("train", update) if count > 1 else self
 
 
 def _sections(values: Values) -> dict[str, dict[Any, Any]]:
@@ -275,19 +274,18 @@ def _model(section: dict[Any, Any], task: str, pipeline: Pipeline, given: str) -
         return ModelConfig.parse({field: of[0] for field, of in fitting.items()} | model)
     # a preset's own vocabulary and classes are those of published weights; here, the data's
     model = {"vocab_size": 0, "n_classes": None, **model}
-    own = preset(str(name), None if size is None else str(size))
-    missing = {
-        f: of[0] for f, of in fitting.items() if f not in model and getattr(own, f) not in of
-    }
-    return preset(str(name), None if size is None else str(size), **missing, **model)
+    size = None if size is None else str(size)
+    own = preset(str(name), size)
+    missing = {f: known[0] for f, known in fitting.items() if getattr(own, f) not in known}
+    return preset(str(name), size, **missing | model)
 
 
 def _generation(values: Values, pipeline: Pipeline, model: ModelConfig) -> GenerateConfig:
-    """The generate section: beam search for encoder-decoders, greedy answers, unless sampling or a
-    search is asked for."""
+    """The generate section: beam search for encoder-decoders, greedy answers, unless it sets
+    sampling or a search."""
     if not values.keys() & {"beams", *SAMPLING}:
         if model.is_encoder_decoder:
-            values = {**values, "beams": 5}
+            values = values | {"beams": 5}
         elif pipeline.greedy:
-            values = {**values, "temperature": 0.0}
+            values = values | {"temperature": 0.0}
     return GenerateConfig.parse(values)

@@ -1,7 +1,7 @@
 """Resume a run by a recipe: what must be as it was, and what is taken over."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,25 +44,20 @@ def with_machine_of(
 
 def check_same(recipe: Recipe, begun: Recipe, run: Path, fields: Sequence[str] = FIXED) -> None:
     """Raise ConfigError if fields of a recipe differ from those of its run."""
-    new, old = recipe.values(), begun.values()
     for field in fields:
-        for name, value, own in _differences(field, _field(old, field), _field(new, field)):
-            raise ConfigError(
-                f"{run} was trained with {name}={value!r}, not {own!r}; resume it with its own "
-                "recipe or choose another --run."
-            )
+        new, old = recipe.values(), begun.values()
+        for key in field.split("."):
+            new, old = new[key], old[key]
+        _check_equal(field, old, new, run)
 
 
-def _field(values: Any, name: str) -> Any:
-    for key in name.split("."):
-        values = values[key]
-    return values
-
-
-def _differences(name: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The innermost fields that differ, with both values."""
+def _check_equal(name: str, old: Any, new: Any, run: Path) -> None:
+    """Raise ConfigError for the innermost field that differs."""
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
         for key in old:
-            yield from _differences(f"{name}.{key}", old[key], new[key])
+            _check_equal(f"{name}.{key}", old[key], new[key], run)
     elif old != new:
-        yield name, old, new
+        raise ConfigError(
+            f"{run} was trained with {name}={old!r}, not {new!r}; resume it with its own recipe or "
+            "choose another --run."
+        )

@@ -1,4 +1,4 @@
-"""How a model is trained: the `train` section of a recipe."""
+"""Training of a model: the `train` section of a recipe."""
 
 from typing import Literal, Self
 
@@ -115,8 +115,8 @@ class SaveConfig(Record):
 
 
 class DistributedConfig(Record):
-    """How the processes that torchrun starts share a model; `replicate`, the number of copies, is
-    what is left."""
+    """Division of a model among the processes that torchrun starts; the number of copies follows
+    from the others."""
 
     section = "train.distributed"
 
@@ -145,7 +145,7 @@ class SampleConfig(Record):
 
 
 class TrainConfig(Record):
-    """How the model is trained; learning rate, order and dropout are functions of (seed, step)."""
+    """Training; learning rate, order and dropout are functions of (seed, step)."""
 
     section = "train"
 
@@ -220,7 +220,7 @@ class TrainConfig(Record):
 
     @property
     def forward_passes(self) -> int:
-        """How often a batch is computed in a step."""
+        """Number of forward passes of a batch in a step."""
         return 2 if self.consistency else 1
 
     @model_validator(mode="after")

@@ -29,7 +29,7 @@ TARGETS: dict[str, ModuleType] = {
 """Programs that models are exported for.
 
 LIBRARY                       name in the metadata of model cards
-planned(recipe)               the `Plan` of a recipe's model there
+plan(recipe)                  the `Plan` of a recipe's model there
 write(model, task, folder)    writes the files; the class or architecture; ConfigError: none fits
 usage(task, name)             what to write to load the folder there, in Markdown
 """
@@ -77,7 +77,7 @@ def export_run(
 
 def planned(recipe: Recipe, to: str) -> Plan:
     """What a recipe's model would be exported as; ConfigError: no such target."""
-    return _target(to).planned(recipe)
+    return _target(to).plan(recipe)
 
 
 def _target(to: str) -> ModuleType:

@@ -150,7 +150,7 @@ class Running:
         if not elements:
             return ()
         slots = torch.tensor(elements)
-        return tuple(part.taken(slots, self.n_prompt) for part in self.parts)
+        return tuple(part.select(slots, self.n_prompt) for part in self.parts)
 
     @property
     def is_ready(self) -> bool:

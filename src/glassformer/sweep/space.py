@@ -1,8 +1,8 @@
 """The arguments that say which fields a sweep varies.
 
-field=a,b,c         choices
-field=1e-4..1e-2    a range, of whole numbers if both ends are
-field=a             the same in all trials; so are lists and texts in quotes: [a, b], 'a,b'
+field=a,b,c       | choices
+field=1e-4..1e-2  | a range, of whole numbers if both ends are
+field=a           | the same in all trials; so are lists and texts in quotes: [a, b], 'a,b'
 """
 
 import re
@@ -46,10 +46,10 @@ def read_space(arguments: Sequence[str]) -> tuple[list[str], Axes]:
         if field in seen:
             raise ConfigError(f"{field} is given twice; give all its values together.")
         seen.add(field)
-        if (axis := _axis(field, text)) is None:
-            fixed.append(argument)
-        else:
+        if axis := _axis(field, text):
             axes[field] = axis
+        else:
+            fixed.append(argument)
     if not axes:
         raise ConfigError(
             "Nothing varies; give a field a list of values or a range, for example "

@@ -92,10 +92,6 @@ class Sweep:
         """The trial with the best score."""
         return next((one for one in self.trials if one.status in ("done", "stopped")), None)
 
-    def is_over(self, number: int) -> bool:
-        """Return whether the first `number` trials are over."""
-        return sum(one.state.is_finished() for one in self.study.trials[:number]) == number
-
     def read(self, found: Any) -> Trial:
         """Return a trial of the study, with what its run has logged."""
         changes = {field: value_text(value) for field, value in found.params.items()}
@@ -103,13 +99,12 @@ class Sweep:
         lines, error = read_metrics(run), found.user_attrs.get("error", "")
         curve = [point for line in lines for point in points_of(line, self.metric)]
         best = min((score for _, score in curve), key=self._rank, default=None)
-        done = found.state.name == "COMPLETE"
         status = "failed" if error else "running"
         return Trial(
             run,
             changes,
             {"COMPLETE": "done", "PRUNED": "stopped"}.get(found.state.name, status),
-            found.value if done else best,
+            found.value if found.state.name == "COMPLETE" else best,
             curve,
             max((line.get("seconds", 0.0) for line in lines), default=0.0),
             error,
@@ -142,14 +137,13 @@ def write_report(sweep: Sweep) -> None:
     thick = best and best.run.name
     head, *rows = _table(sweep)
     links = [Html(f'<a href="{quote(name)}/report.html">{escape(name)}</a>') for name in curves]
-    linked = [[link, *row] for link, row in zip(links, rows, strict=True)]
     caption = f"Validation {score} by step; the best trial is thick"
     body = render(
         "sweep",
         about=f"{len(curves)} trials; the best {score} is that of {thick}.",
         chart=line_chart(caption, curves, thick),
         head=["trial", *head],
-        rows=linked,
+        rows=[[link, *row] for link, row in zip(links, rows, strict=True)],
     )
     write_text(sweep.folder / PAGE, document(f"Sweep of {sweep.folder.name}", body))
 
@@ -164,19 +158,11 @@ def as_text(sweep: Sweep) -> str:
 
 def as_json(sweep: Sweep) -> dict[str, Any]:
     """Return the table as JSON values."""
-    trials = [
-        {
-            "run": str(one.run),
-            "changes": one.changes,
-            "status": one.status,
-            sweep.metric: one.score,
-            "step": one.step,
-            "seconds": one.seconds,
-            **({"error": one.error} if one.error else {}),
-        }
-        for one in sweep.trials
-    ]
-    best = sweep.best
+    best, trials = sweep.best, list[dict[str, Any]]()
+    for one in sweep.trials:
+        row = {"run": str(one.run), "changes": one.changes, "status": one.status}
+        row |= {sweep.metric: one.score, "step": one.step, "seconds": one.seconds}
+        trials.append(row | ({"error": one.error} if one.error else {}))
     return {
         "run": str(sweep.folder),
         "metric": sweep.metric,
@@ -188,7 +174,7 @@ def as_json(sweep: Sweep) -> dict[str, Any]:
 def _table(sweep: Sweep) -> list[list[str]]:
     """Return the head and a row for each trial, the best first."""
     trials, best, form = sweep.trials, sweep.best, SCORES[sweep.metric].table
-    fields = list(trials[0].changes) if trials else []
+    fields = [*trials[0].changes] if trials else []
     names = [field.rpartition(".")[2] for field in fields]
     rows = [[*names, sweep.metric, "step", "seconds", "status"]]
     for one in trials:

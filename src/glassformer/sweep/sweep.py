@@ -1,9 +1,9 @@
 """The trials of a sweep: all combinations of values, or those that Optuna's sampler (a
 tree-structured Parzen estimator) proposes.
 
-FOLDER/sweep.db               Optuna's study: values and scores, also for optuna-dashboard
-FOLDER/sweep.html             a curve of each trial, and a table
-FOLDER/learning_rate=0.003/   the run of a trial
+FOLDER/sweep.db             | Optuna's study: values and scores, also for optuna-dashboard
+FOLDER/sweep.html           | a curve of each trial, and a table
+FOLDER/learning_rate=0.003/ | the run of a trial
 
 A proposal is a function of the seed and of the trials before it, and a trial that was stopped is
 the same trial of the study when it continues: a killed sweep ends as if it had not been killed.
@@ -55,7 +55,8 @@ def sweep(
             if asked is not None:
                 _train(own, asked, (recipe, fixed), keep_all, progress or Progress())
                 write_report(own)
-            if own.stop.signal and not own.is_over(wanted):
+            over = sum(one.state.is_finished() for one in own.study.trials[:wanted])
+            if own.stop.signal and over < wanted:
                 own.interrupted = own.stop.signal
                 break
     return own
@@ -87,25 +88,25 @@ def _recipe(recipe: str, fixed: Sequence[str], params: Mapping[str, Any]) -> Rec
     try:
         return read_recipe(recipe, [*fixed, *varied])
     except ConfigError as error:
-        told = f"The trial {' '.join(varied)} is invalid: {error}" if varied else str(error)
-        raise ConfigError(told) from None
+        sentence = f"The trial {' '.join(varied)} is invalid: {error}" if varied else str(error)
+        raise ConfigError(sentence) from None
 
 
 def _metric(recipes: Sequence[Recipe]) -> str:
     """Return the score that compares trials; ConfigError: several, or nothing to validate on."""
-    metrics = sorted({recipe.train.evaluate.best for recipe in recipes})
-    if len(metrics) > 1:
+    metric, *others = sorted({recipe.train.evaluate.best for recipe in recipes})
+    if others:
         raise ConfigError(
-            f"The trials would be compared by {' and '.join(metrics)}; give one "
+            f"The trials would be compared by {' and '.join([metric, *others])}; give one "
             "train.evaluate.best."
         )
-    for data in (recipe.data for recipe in recipes):
-        if not any((data.validation.path, data.validation.where, data.validation.fraction)):
+    for split in (recipe.data.validation for recipe in recipes):
+        if not (split.path or split.where or split.fraction):
             raise ConfigError(
                 "Trials are compared by their validation scores; set data.validation.path or "
                 "data.validation.fraction."
             )
-    return metrics[0]
+    return metric
 
 
 def _train(

@@ -12,7 +12,7 @@ DEFAULT_VOCAB_SIZE = {"bpe": 8192, "word": 20000}
 
 
 class TokenizerConfig(Record):
-    """How text becomes tokens."""
+    """Tokens of texts."""
 
     section = "processor.tokenizer"
 

@@ -1,4 +1,4 @@
-"""How the pieces of a tokenizer spell text, read from the `decoder` of its definition.
+"""Spelling of text by the pieces of a tokenizer, read from the `decoder` of its definition.
 
 byte-level     Ġcat          " cat"
 marked         ▁cat <0xC3>   " cat", one byte
@@ -34,17 +34,9 @@ library use the same.
 _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
-def unspell(spelling: str) -> bytes | None:
-    """The bytes of a byte-level spelling, or None if it is not one."""
-    try:
-        return bytes(_BYTE_OF[character] for character in spelling)
-    except KeyError:
-        return None
-
-
 @dataclass(frozen=True)
 class Spelling:
-    """What each piece stands for, and what is dropped at the beginning of a text."""
+    """Meaning of each piece, and what is dropped at the beginning of a text."""
 
     byte_level: bool = False
     joined: bool = False
@@ -60,15 +52,15 @@ class Spelling:
 
     def bytes_of(self, piece: str) -> bytes:
         """The bytes of a piece, with the space before a word."""
-        if self.byte_level:
-            raw = unspell(piece)
-            return piece.encode("utf-8", "replace") if raw is None else raw
-        if self.named_bytes and _BYTE.fullmatch(piece):
+        if self.byte_level and _BYTE_OF.keys() >= {*piece}:
+            return bytes(map(_BYTE_OF.__getitem__, piece))
+        if not self.byte_level and self.named_bytes and _BYTE.fullmatch(piece):
             return bytes.fromhex(piece[3:5])
+        text = piece if self.byte_level else piece.replace(MARK, " ")
         if self.continuing:
             rest = piece.removeprefix(self.continuing)
-            return (f" {piece}" if rest == piece else rest).encode("utf-8", "replace")
-        return piece.replace(MARK, " ").encode("utf-8", "replace")
+            text = f" {piece}" if rest == piece else rest
+        return text.encode("utf-8", "replace")
 
 
 class Beginning:
@@ -78,7 +70,7 @@ class Beginning:
         self._first, self._left = spelling.first_marks, spelling.spaces
 
     def __call__(self, raw: bytes) -> bytes:
-        """What is shown of the next piece."""
+        """Return what is shown of the next piece."""
         if self._first:
             self._first = False
             raw = raw.replace(b" ", b"")
@@ -106,28 +98,23 @@ def spelling_of(definition: Values) -> Spelling:
             joined = step.get("replacement") == MARK
             return Spelling(joined=joined, named_bytes=len(kinds) > 1, first_marks=not never)
         case ["Replace", *rest] if steps[0] == _SPACES:
-            return _fallback(rest, steps)
+            # marks to spaces, named bytes to bytes, then perhaps spaces dropped at the beginning
+            named = rest[:1] == ["ByteFallback"]
+            match rest[named:]:
+                case [] | ["Fuse"]:
+                    return Spelling(joined=True, named_bytes=named)
+                case ["Fuse", "Strip"]:
+                    last = steps[-1]
+                    plain = last.get("content") == " " and not last.get("stop")
+                    start = last.get("start")
+                    spaces = start if isinstance(start, int) else 0
+                    return Spelling(joined=plain, named_bytes=named, spaces=spaces)
         case [] if definition["model"].get("type") == "WordPiece":
             return Spelling(continuing=definition["model"].get("continuing_subword_prefix") or "##")
     return Spelling()
 
 
 _SPACES = {"type": "Replace", "pattern": {"String": MARK}, "content": " "}
-
-
-def _fallback(rest: list[Any], steps: list[Values]) -> Spelling:
-    """Marks to spaces, named bytes to bytes, then perhaps spaces dropped at the beginning."""
-    named = rest[:1] == ["ByteFallback"]
-    match rest[named:]:
-        case [] | ["Fuse"]:
-            return Spelling(joined=True, named_bytes=named)
-        case ["Fuse", "Strip"]:
-            last = steps[-1]
-            plain = last.get("content") == " " and not last.get("stop")
-            start = last.get("start")
-            spaces = start if isinstance(start, int) else 0
-            return Spelling(joined=plain, named_bytes=named, spaces=spaces)
-    return Spelling()
 
 
 def _steps(decoder: Any) -> list[Values]:
@@ -138,7 +125,7 @@ def _steps(decoder: Any) -> list[Values]:
     return [step for one in decoder.get("decoders") or [] for step in _steps(one)]
 
 
-def spaced(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Words joined by spaces, but none before `CLOSING` and after `OPENING` marks."""
     return "".join(gap(before, word) + word for before, word in pairwise(["", *words]))
 

@@ -3,7 +3,7 @@ definition.
 
 The layout is that of the tokenizers library, which loads these files. Ordinary tokens
 come first (byte and bpe: ids 0..255 are the bytes), special symbols after them. Without tokens, the
-kinds stand in `definitions.json`.
+kinds are in `definitions.json`.
 """
 
 import json
@@ -73,41 +73,41 @@ def bpe_definition(merges: Sequence[tuple[str, str]], extra: Sequence[str] = ())
 
 def _definition(kind: str, tokens: Iterable[str], extra: Sequence[str]) -> Values:
     definition = json.loads(_EMPTY)[kind]
-    vocab = {token: index for index, token in enumerate(tokens)}
-    definition["model"]["vocab"] = vocab
+    vocab = definition["model"]["vocab"] = {token: index for index, token in enumerate(tokens)}
     unknown = definition["model"]["unk_token"]
-    specials = [*(symbol for symbol in ROLES.values() if unknown or symbol != ROLES["unk"]), *extra]
+    specials = [*ROLES.values(), *extra][not unknown :]
     if len(set(specials)) != len(specials) or "" in specials:
         raise ConfigError(
             "processor.tokenizer.specials has an empty, repeated or built-in symbol; give others "
             f"than {specials}"
         )
-    following = len(vocab)
     for symbol in specials:
         if symbol in vocab and symbol != unknown:
             raise ConfigError(
                 f"the special symbol {symbol!r} is also an ordinary token; write it like "
                 f"'<{symbol}>'"
             )
-        definition["added_tokens"].append(symbol_entry(vocab.get(symbol, following), symbol))
-        following += symbol not in vocab
+    names = dict.fromkeys([*vocab, *specials])
+    ids = {name: index for index, name in enumerate(names)}
+    definition["added_tokens"] = [symbol_entry(ids[symbol], symbol) for symbol in specials]
     return definition
 
 
 def symbol_entry(index: int, symbol: str) -> Values:
-    """A special symbol as it stands among the added tokens."""
+    """A special symbol in the form of added tokens."""
     return {"id": index, "content": symbol, **_PLAIN, "special": True}
 
 
 def kind_of(definition: Values) -> Kind:
     """The kind of a definition, by its structure only; `library` if it is none of ours exactly."""
-    vocab, merges, unknown = (
-        definition["model"].get("vocab"),
-        definition["model"].get("merges"),
-        ROLES["unk"],
-    )
-    if not _is_regular(vocab, definition.get("added_tokens") or []):
+    model, added = definition["model"], definition.get("added_tokens") or []
+    vocab, merges, unknown = model.get("vocab"), model.get("merges"), ROLES["unk"]
+    if not isinstance(vocab, dict) or sorted(vocab.values()) != [*range(len(vocab))]:
         return "library"
+    ids = dict(vocab)
+    for token in added:  # special symbols, as the library numbers them
+        if not token.get("special") or token["id"] != ids.setdefault(token["content"], len(ids)):
+            return "library"
     ordinary = vocab.keys() - {unknown}
     fits: dict[Kind, bool] = {
         "byte": vocab == {token: byte for byte, token in enumerate(ALPHABET)} and not merges,
@@ -115,24 +115,11 @@ def kind_of(definition: Values) -> Kind:
         "character": unknown in vocab and not merges and max(map(len, ordinary), default=1) == 1,
         "word": unknown in vocab,
     }
-    normalizers = {"word": (None, LOWERCASE)}
     for kind, own in _KINDS.items():
-        plain = definition.get("normalizer") in normalizers.get(kind, (None,))
+        plain = definition.get("normalizer") in ((None, LOWERCASE) if kind == "word" else (None,))
         if fits[kind] and plain and _shape(definition) == _shape(own):
             return kind
     return "library"
-
-
-def _is_regular(vocab: Any, added: list[Values]) -> bool:
-    """Whether ids are 0, 1, 2 and so on, and the others' those of special symbols, as the library
-    numbers them."""
-    if not isinstance(vocab, dict) or sorted(vocab.values()) != [*range(len(vocab))]:
-        return False
-    ids = dict(vocab)
-    return all(
-        token.get("special") and token["id"] == ids.setdefault(token["content"], len(ids))
-        for token in added
-    )
 
 
 def _shape(definition: Values) -> list[Any]:
@@ -143,7 +130,7 @@ def _shape(definition: Values) -> list[Any]:
     return [*plain, (definition.get("decoder") or {}).get("type")]
 
 
-def checked(definition: object, name: str) -> Values:
+def check_definition(definition: object, name: str) -> Values:
     """The definition, if it has the outline of a tokenizer.json; DataError naming the file if
     not."""
     if not isinstance(definition, dict) or not isinstance(definition.get("model"), dict):
@@ -161,11 +148,11 @@ def checked(definition: object, name: str) -> Values:
 def read_definition(file: Path) -> Values:
     """The content of a `tokenizer.json`; DataError: missing or damaged."""
     raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
-    with library.guarded(f"read {file} as JSON"):
+    with library.guard(f"read {file} as JSON"):
         definition = json.loads(raw)
         if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
             json.dumps(definition, ensure_ascii=False).encode("utf-8")
-    return checked(definition, str(file))
+    return check_definition(definition, str(file))
 
 
 def names_of_gaps(spelling: Mapping[int, str]) -> dict[int, str]:

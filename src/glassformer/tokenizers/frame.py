@@ -1,8 +1,8 @@
 """The frame of a text: the special symbols around one text, and around and between the two of a
 pair, with their token types.
 
-    one     [CLS] text [SEP]                      token types  0 0 0
-    pair    [CLS] text [SEP] other [SEP]          token types  0 0 0 1 1
+    one   | [CLS] text [SEP]                      token types  0 0 0
+    pair  | [CLS] text [SEP] other [SEP]          token types  0 0 0 1 1
 
 A tokenizer.json defines it by its `post_processor`.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from glassformer.core.errors import DataError
 from glassformer.core.files import Values
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -62,18 +62,18 @@ class Frame:
 
     def one(self, *parts: np.ndarray) -> np.ndarray:
         """The ids of a text, given in parts, in its frame, int32 [n + size]."""
-        return _joined(self.begin, *parts, self.end)
+        return _join(self.begin, *parts, self.end)
 
     def pair(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ids of two texts in their frame, int32 [n], and their token types, int64 [n]."""
-        ids = _joined(self.pair_begin, first, self.between, second, self.pair_end)
-        counts = [1] * len(self.types)
-        counts[len(self.pair_begin)] = len(first)
-        counts[len(self.pair_begin) + 1 + len(self.between)] = len(second)
+        ids = _join(self.pair_begin, first, self.between, second, self.pair_end)
+        symbols = (self.pair_begin, self.between, self.pair_end)
+        begin, between, end = ([1] * len(own) for own in symbols)
+        counts = [*begin, len(first), *between, len(second), *end]
         return ids, np.repeat(self.types, counts)
 
 
-def _joined(*parts: Sequence[int] | np.ndarray) -> np.ndarray:
+def _join(*parts: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([np.asarray(part, np.int32) for part in parts])
 
 
@@ -110,7 +110,7 @@ def read_frame(definition: Values, known: Collection[int], name: str) -> Frame |
     """
     if definition.get("post_processor") is None:
         return None
-    with guarded(f"read the post_processor of {name}"):
+    with guard(f"read the post_processor of {name}"):
         from tokenizers import Tokenizer as Library
 
         model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}

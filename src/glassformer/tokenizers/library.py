@@ -23,7 +23,7 @@ GROUP = 1 << 20
 
 
 @contextmanager
-def guarded(doing: str) -> Iterator[None]:
+def guard(doing: str) -> Iterator[None]:
     """Turn any exception of the block, Rust panics included, into one DataError `cannot <doing>:
     <reason>`."""
     try:
@@ -61,7 +61,7 @@ def built(definition: dict[str, Any], name: str, symbols: bool = False) -> "Libr
     definition = definition | {"truncation": None, "padding": None}
     if "dropout" in definition["model"]:
         definition["model"] = definition["model"] | {"dropout": None}
-    with guarded(f"use {name} as a tokenizer"):
+    with guard(f"use {name} as a tokenizer"):
         library = Library.from_str(json.dumps(definition))
         library.encode_special_tokens = not symbols
     return library
@@ -70,11 +70,11 @@ def built(definition: dict[str, Any], name: str, symbols: bool = False) -> "Libr
 def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
     """Train on the texts in a thread, so that Ctrl-C is heard while the library computes.
 
-    After Ctrl-C the thread gets no more texts, and is left to end by itself.
+    After Ctrl-C the thread gets no more texts, and nothing waits for its end.
     """
     stopped, problems = threading.Event(), list[BaseException]()
 
-    def given() -> Iterator[str]:
+    def read() -> Iterator[str]:
         for text in texts:
             if stopped.is_set():
                 raise KeyboardInterrupt
@@ -82,7 +82,7 @@ def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
 
     def work() -> None:
         try:
-            library.train_from_iterator(given(), trainer=trainer)
+            library.train_from_iterator(read(), trainer=trainer)
         except BaseException as problem:  # noqa: BLE001 - raised below
             problems.append(problem)
 
@@ -94,8 +94,8 @@ def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
             progress.report("learning the tokenizer")
     finally:
         stopped.set()
-    if problems:
-        raise problems[0]
+    for problem in problems:
+        raise problem
 
 
 def encode_texts(library: "Library", texts: Sequence[str], cut: bool) -> list[np.ndarray]:
@@ -109,7 +109,7 @@ def encode_texts(library: "Library", texts: Sequence[str], cut: bool) -> list[np
     ]
     ids = [[np.empty(0, np.int32)] for _ in texts]
     for group in portions(parts, lambda part: len(part[1]), GROUP):
-        with guarded("encode the text"):
+        with guard("encode the text"):
             found = library.encode_batch_fast([part for _, part in group], add_special_tokens=False)
         for (at, _), encoding in zip(group, found, strict=True):
             ids[at].append(np.array(encoding.ids, np.int32))
@@ -119,6 +119,6 @@ def encode_texts(library: "Library", texts: Sequence[str], cut: bool) -> list[np
 def encode_spans(library: "Library", text: str) -> tuple[np.ndarray, np.ndarray]:
     """The ids of the text in one piece, int32 [n], and the characters that each came from, int64
     [n, 2]."""
-    with guarded("encode the text"):
+    with guard("encode the text"):
         found = library.encode(text, add_special_tokens=False)
         return np.array(found.ids, np.int32), np.array(found.offsets, np.int64).reshape(-1, 2)

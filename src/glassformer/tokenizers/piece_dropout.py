@@ -1,8 +1,8 @@
-"""BPE dropout: byte-pair encoding with merges left out at random, anew at every step.
+"""BPE dropout: byte-pair encoding with merges left out at random, others at every step.
 
-    nominal    the  cats  sleep
-    step 1     the  c ats  sleep
-    step 2     t he  cats  sl eep
+    nominal  | the  cats  sleep
+    step 1   | the  c ats  sleep
+    step 2   | t he  cats  sl eep
 
 A word begins with a space, or is a special symbol. The merges are those of the tokenizer, best
 first; each possible one is left out of each round with a fixed probability. Each word has
@@ -25,7 +25,7 @@ from glassformer.tokenizers.text import Tokenizer
 VARIANTS = 32
 """Cuts of one word: enough for variety, few enough to cache."""
 MOST_KNOWN, LONGEST_CUT = 1 << 19, 1 << 7
-"""Most cuts in the cache; most pieces of a word that is cut anew."""
+"""Most cuts in the cache; most pieces of a word that is cut."""
 _SPACE = ALPHABET[ord(" ")]
 Word = tuple[int, ...]
 
@@ -37,9 +37,9 @@ class Recut:
     ids: np.ndarray
     """int32 [T']."""
     before: np.ndarray
-    """int64 [W], the first id of each word as it was."""
+    """int64 [W], the first id of each word in the old ids."""
     after: np.ndarray
-    """int64 [W], the first id of each word as it is."""
+    """int64 [W], the first id of each word in the new ids."""
 
     def places(self, at: np.ndarray, piece: Literal["last", "first"] = "last") -> np.ndarray:
         """The new place of the last or the first piece of each old id's word, int64."""
@@ -53,8 +53,8 @@ class Recut:
 
 
 class PieceDropout:
-    """Cuts ids anew, leaving merges out with `probability` in [0, 1); ConfigError: no tokenizer of
-    kind bpe."""
+    """Cuts ids into other ones: merges are left out with `probability` in [0, 1). ConfigError: no
+    tokenizer of kind bpe."""
 
     def __init__(self, tokenizer: Tokenizer, probability: float, seed: int):
         if tokenizer.kind != "bpe":
@@ -89,15 +89,13 @@ class PieceDropout:
         return Recut(np.array([i for word in words for i in word], np.int32), before, after)
 
     def _cut(self, word: Word, variant: int) -> list[int]:
-        found = self._known.get((word, variant))
-        if found is None:
-            found = self._merged(word, variant)
+        if (word, variant) not in self._known:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[word, variant] = found
-        return found
+            self._known[word, variant] = self._merge(word, variant)
+        return self._known[word, variant]
 
-    def _merged(self, word: Word, variant: int) -> list[int]:
+    def _merge(self, word: Word, variant: int) -> list[int]:
         if len(word) > LONGEST_CUT or word[0] not in self._spelling or self._special[word[0]]:
             return list(word)
         spelled = "".join(self._spelling[i] for i in word)

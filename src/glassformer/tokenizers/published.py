@@ -1,12 +1,12 @@
 """The tokenizers of published model folders, of every layout, as one `Tokenizer`.
 
-    tokenizer.json                                     as it is
-    vocab.json  merges.txt                             by the converters of transformers: byte
-    vocab.txt                                          pairs, WordPiece, SentencePiece
+    tokenizer.json                         | read directly
+    vocab.json  merges.txt                 | by the converters of transformers: byte pairs,
+    vocab.txt                              | WordPiece, SentencePiece
     spiece.model  sentencepiece.bpe.model
     tokenizer.model
-    source.spm  target.spm  vocab.json                 SentencePiece of Marian
-    vocab.json                                         characters: nanoGPT, minGPT
+    source.spm  target.spm  vocab.json     | SentencePiece of Marian
+    vocab.json                             | characters: nanoGPT, minGPT
 
 Beside them, `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` say more,
 and `config.json` what a decoder begins with. A SentencePiece model prepares a text as its own file
@@ -21,7 +21,7 @@ from typing import Any
 from glassformer.core.errors import DataError
 from glassformer.core.files import Values, read_bytes, scratch_folder
 from glassformer.tokenizers.definition import read_definition
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 from glassformer.tokenizers.roles import ROLES, START, read_object, roles_beside
 from glassformer.tokenizers.sentencepiece import (
     CONTROL,
@@ -53,7 +53,7 @@ def published_tokenizer(folder: Path, model_type: str, side: str = "target") -> 
     """
     name, file = f"the tokenizer of {folder}", folder / "tokenizer.json"
     roles, about = roles_beside(file), read_object(folder / "config.json")
-    with guarded(f"read {name}"):
+    with guard(f"read {name}"):
         if file.is_file():
             definition = read_definition(file)
         else:
@@ -62,8 +62,7 @@ def published_tokenizer(folder: Path, model_type: str, side: str = "target") -> 
             roles = own | roles
         tokenizer = Tokenizer(definition, name, roles)
         if (start := about.get("decoder_start_token_id")) is not None:
-            roles = roles | {START: tokenizer.symbol(start)}
-            tokenizer = Tokenizer(definition, name, roles)
+            tokenizer = Tokenizer(definition, name, roles | {START: tokenizer.symbol(start)})
     return tokenizer
 
 
@@ -71,16 +70,13 @@ def _convert_files(
     folder: Path, config: Values, side: str, roles: Values
 ) -> tuple[Values, dict[str, str]]:
     """Return the definition that is made of other files, and the symbols of roles."""
-
-    def has(*names: str) -> bool:
-        return all((folder / name).is_file() for name in names)
-
+    there = {path.name for path in folder.iterdir() if path.is_file()}
     for names in CONVERTED:
-        if has(*names):
+        if there.issuperset(names):
             return _convert(folder, names, config, roles)
-    if has("source.spm", "target.spm", "vocab.json"):
+    if there >= {"source.spm", "target.spm", "vocab.json"}:
         return _marian(folder, side), {}
-    if has("vocab.json") and config["model_type"] in GPT2:
+    if "vocab.json" in there and config["model_type"] in GPT2:
         model = {"type": "BPE", "vocab": _vocabulary(folder / "vocab.json"), "merges": []}
         return {"version": "1.0", "model": model, "decoder": {"type": "Fuse"}}, {}
     raise DataError(
@@ -104,8 +100,8 @@ def _convert(
         for name in (*names, *SETTINGS):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, place / name)
-        options: Values = dict(zip(("vocab_file", "merges_file"), names, strict=False))
-        options = {key: str(place / name) for key, name in options.items()}
+        files = zip(("vocab_file", "merges_file"), names, strict=False)
+        options: Values = {key: str(place / name) for key, name in files}
         if model is not None:
             (place / names[0]).write_bytes(to_plain(model))
             if "add_bos_token" not in read_object(folder / SETTINGS[0]):

@@ -12,7 +12,7 @@ from typing import Any
 from glassformer.core.errors import DataError
 from glassformer.core.files import read_bytes
 from glassformer.tokenizers.definition import FOREIGN_ROLES
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 
 ROLES_FILE = "special_tokens_map.json"
 START = "decoder_start"
@@ -29,8 +29,7 @@ STANDS_FOR = {"cls": "bos", "sep": "eos"}
 def roles_file(path: Path) -> Path:
     """The file of roles beside a `tokenizer.json`, `source_tokenizer.json` or `NAME.json`."""
     stem = path.name.removesuffix("tokenizer.json")
-    own = f"{stem}{ROLES_FILE}" if stem != path.name else f"{path.stem}.{ROLES_FILE}"
-    return path.with_name(own)
+    return path.with_name(f"{path.stem}." * (stem == path.name) + f"{stem}{ROLES_FILE}")
 
 
 def read_object(file: Path) -> dict[str, Any]:
@@ -38,7 +37,7 @@ def read_object(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     raw = read_bytes(file, LARGEST, f"a {file.name}")
-    with guarded(f"read {file} as JSON"):
+    with guard(f"read {file} as JSON"):
         values = json.loads(raw)
         json.dumps(values, ensure_ascii=False).encode("utf-8")  # no surrogate without its pair
     if not isinstance(values, dict):
@@ -73,17 +72,12 @@ def roles_json(roles: Mapping[str, str]) -> str:
 def ids_by_role(symbols: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
     """Ids by role: the `given` ones, else our own symbol for a role before other people's;
     symbols without a role under their own name."""
-    roles = {
-        role: next(symbols[name] for name in names if name in symbols)
-        for role, names in FOREIGN_ROLES.items()
-        if symbols.keys() & set(names)
-    }
-    alias = {
-        role: symbols[name]
-        for role, name in (("cls", "[CLS]"), ("sep", "[SEP]"))
-        if name in symbols and STANDS_FOR[role] not in roles
-    }
-    roles |= {**alias, **given}
+    names = ((role, name) for role, own in FOREIGN_ROLES.items() for name in reversed(own))
+    roles = {role: symbols[name] for role, name in names if name in symbols}
+    for role, other in STANDS_FOR.items():
+        if (name := f"[{role.upper()}]") in symbols and other not in roles:
+            roles[role] = symbols[name]
+    roles |= given
     if roles.get("unk") in (roles.get("bos"), roles.get("eos")):  # GPT-2, which has no unknown
         roles.pop("unk", None)
     for role, other in STANDS_FOR.items():

@@ -1,6 +1,6 @@
 """SentencePiece models: their pieces and their steps of a text, as the tokenizer library has them.
 
-    "  Two  cats"  charsmap, one space   "Two cats"  prefix, mark   "▁Two▁cats"  pieces  ▁Two ▁cat s
+    "  Two  cats" -> charsmap, one space "Two cats" -> prefix, mark "▁Two▁cats" -> ▁Two ▁cat s
 
 Each step is there only if the model has it. The package sentencepiece reads the file.
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.files import read_bytes
 from glassformer.tokenizers.decoding import MARK
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 
 if TYPE_CHECKING:
     from tokenizers.models import Unigram
@@ -48,7 +48,7 @@ def read_sentencepiece(file: Path) -> Any:
     except ImportError:
         raise missing_package(file, "sentencepiece with protobuf") from None
     model = getattr(schema, "ModelProto")()  # noqa: B009 - made while the module is imported
-    with guarded(f"read {file} as a SentencePiece model"):
+    with guard(f"read {file} as a SentencePiece model"):
         model.ParseFromString(raw)
     trainer = model.trainer_spec
     marks = model.normalizer_spec.escape_whitespaces and not trainer.treat_whitespace_as_suffix
@@ -139,7 +139,6 @@ def set_steps(library: "Library", model: Any) -> None:
 
     spec, replace = model.normalizer_spec, normalizers.Replace
     steps = list[Any]()
-    decoded: list[Any] = [decoders.Replace(MARK, " ")]
     if spec.precompiled_charsmap:
         steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
     if spec.remove_extra_whitespaces:
@@ -150,9 +149,11 @@ def set_steps(library: "Library", model: Any) -> None:
     # pieces that have a space only at their beginning are the same in a text and in its words
     whole = any(MARK in piece.piece[1:] for piece in model.pieces if piece.type != CONTROL)
     library.pre_tokenizer = None if whole else pre_tokenizers.Split(MARK, "merged_with_next")
-    if model.trainer_spec.byte_fallback:
-        decoded.append(decoders.ByteFallback())
-    decoded.append(decoders.Fuse())
-    if spec.add_dummy_prefix or spec.remove_extra_whitespaces:
-        decoded.append(decoders.Strip(" ", 1, 0))
+    strips = spec.add_dummy_prefix or spec.remove_extra_whitespaces
+    decoded: list[Any] = [
+        decoders.Replace(MARK, " "),
+        *[decoders.ByteFallback()] * model.trainer_spec.byte_fallback,
+        decoders.Fuse(),
+        *[decoders.Strip(" ", 1, 0)] * strips,
+    ]
     library.decoder = decoders.Sequence(decoded)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.library import guard
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
@@ -47,22 +47,18 @@ class Symbols:
         pairs = zip(ids.tolist(), which, strict=True)
         spelled = [self._pieces[i] if own else [i] for i, own in pairs]
         whole = np.array([index for own in spelled for index in own], np.int32)
-        places = np.repeat(spans, [len(own) for own in spelled], axis=0)
+        places = np.repeat(spans, [*map(len, spelled)], axis=0)
         # an unknown piece reaches as far as the text is unknown
-        kept = np.append(True, (whole[1:] != whole[:-1]) | (whole[1:] != self._unknown))
-        return whole[kept[: len(whole)]], places[kept[: len(whole)]]
+        kept = np.diff(whole, prepend=-1) != 0
+        kept |= whole != self._unknown
+        return whole[kept], places[kept]
 
     @cached_property
     def _pieces(self) -> dict[int, list[int]]:
         """The pieces of the name of each symbol."""
-        model = self._library.model
-        with guarded("encode the text"):
+        tokens = lambda text: [token.id for token in self._library.model.tokenize(text)]
+        with guard("encode the text"):
             return {
-                index: [
-                    token.id
-                    for part in (name[:1], name[1:])
-                    for token in model.tokenize(part)
-                    if token.id not in self._names
-                ]
+                index: [i for i in tokens(name[:1]) + tokens(name[1:]) if i not in self._names]
                 for index, name in self._names.items()
             }

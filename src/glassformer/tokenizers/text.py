@@ -18,11 +18,11 @@ import numpy as np
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.files import file_in, write_text, writing
 from glassformer.tokenizers import library
-from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
+from glassformer.tokenizers.decoding import Beginning, Spelling, join_words, spelling_of
 from glassformer.tokenizers.definition import (
     LARGEST_ID,
     Kind,
-    checked,
+    check_definition,
     kind_of,
     names_of_gaps,
     read_definition,
@@ -52,11 +52,11 @@ class Tokenizer:
         roles: Mapping[str, str] | None = None,
     ) -> None:
         """`roles`: symbols by role (see `specials`), where their names do not say it."""
-        self.definition = checked(definition, name)
+        self.definition = check_definition(definition, name)
         """The content of its `tokenizer.json`."""
         self._name = name
         self._library = library.built(self.definition, name)
-        with library.guarded(f"read the tokenizer {name}"):
+        with library.guard(f"read the tokenizer {name}"):
             self.kind: Kind = kind_of(self.definition)
             """byte, character, word, bpe; `library` for any other tokenizer.json."""
             vocab = self._library.get_vocab(with_added_tokens=True)
@@ -79,8 +79,8 @@ class Tokenizer:
         named = (index for role, index in given.items() if role != START)
         self._special_ids = frozenset((*symbols.values(), *named, *gaps))
         self.frame: Frame | None = read_frame(self.definition, self._spelling.keys(), name)
-        """What stands around a text, where the definition says it."""
-        with library.guarded(f"read the decoder of {name}"):
+        """The symbols around a text, where the definition has some."""
+        with library.guard(f"read the decoder of {name}"):
             whole = self.kind in ("character", "word")
             self._text = Spelling() if whole else spelling_of(self.definition)
         self.bytewise = self._text.joined or self.kind == "character"
@@ -99,7 +99,7 @@ class Tokenizer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one `tokenizer.json` that `tokenizers.Tokenizer.from_file` loads too, replaced as
-        one step; and `special_tokens_map.json`, if the roles cannot be told without it."""
+        one step; and `special_tokens_map.json`, if the roles do not follow without it."""
         path = Path(path)
         write_text(path, json.dumps(self.definition, ensure_ascii=False, indent=1))
         if self._roles:
@@ -108,8 +108,8 @@ class Tokenizer:
             with writing(roles_file(path)):
                 roles_file(path).unlink(missing_ok=True)
 
-    def framed(self, frame: Frame) -> Self:
-        """The same tokenizer, whose definition says what stands around a text."""
+    def with_frame(self, frame: Frame) -> Self:
+        """Return this tokenizer with the frame of texts in its definition."""
         own = template_of(frame, self._spelling) if frame.symbols else None
         return type(self)({**self.definition, "post_processor": own}, self._name, self._roles)
 
@@ -118,15 +118,16 @@ class Tokenizer:
         empty one, or one that it has already."""
         if not symbols:
             return self
-        known, first = {*self._spelling.values()}, self.vocab_size
-        for i, symbol in enumerate(symbols):
-            if not symbol or symbol in known or symbol in symbols[:i]:
+        known, first = {"", *self._spelling.values()}, self.vocab_size
+        added = [*(self.definition.get("added_tokens") or [])]
+        for index, symbol in enumerate(symbols, first):
+            if symbol in known:
                 what = f"{symbol!r}, a token that it has" if symbol else "an empty symbol"
                 raise ConfigError(
                     f"processor.tokenizer.new_tokens adds {what}; give each new symbol once."
                 )
-        added = [symbol_entry(index, symbol) for index, symbol in enumerate(symbols, first)]
-        added = [*(self.definition.get("added_tokens") or []), *added]
+            known.add(symbol)
+            added.append(symbol_entry(index, symbol))
         # all roles, since a new symbol may have the name of one
         roles = {role: self.symbol(self.specials[role]) for role in NAMED if role in self.specials}
         made = type(self)(self.definition | {"added_tokens": added}, self._name, roles)
@@ -181,10 +182,9 @@ class Tokenizer:
             vocab, unknown = self.definition["model"]["vocab"], repeat(self.specials["unk"])
             return [np.fromiter(map(vocab.get, text, unknown), np.int32) for text in texts]
         found = library.encode_texts(self._library, texts, self.in_pieces)
-        reads = [self._symbols.among(ids).any() for ids in found]  # as some do
         return [
-            self.encode_spans(text)[0] if read else ids
-            for text, ids, read in zip(texts, found, reads, strict=True)
+            self.encode_spans(text)[0] if self._symbols.among(ids).any() else ids  # as some do
+            for text, ids in zip(texts, found, strict=True)
         ]
 
     def encode_spans(self, text: str) -> Encoded:
@@ -202,19 +202,19 @@ class Tokenizer:
 
     @cached_property
     def _symbols(self) -> Symbols:
-        names = {index: self.symbol(index) for index in self._special_ids if self.skipped(index)}
+        names = {index: self.symbol(index) for index in self._special_ids if self.skips(index)}
         return Symbols(self._library, names, self.specials.get("unk"))
 
     def encode_word(self, word: str) -> np.ndarray:
-        """The ids of a word as within a sentence, behind another one."""
+        """The ids of a word as within a sentence, after another one."""
         return self.encode(self.word_space + word)
 
     @cached_property
     def word_space(self) -> str:
-        """What stands before a word that is encoded alone: a space, or nothing where the tokenizer
-        marks or cuts words by itself."""
-        alone, two = self.encode("a").tolist(), self.encode("a a").tolist()
-        return "" if two == alone + alone else " "
+        """Space before a word that is encoded as if in a text; empty where the tokenizer marks or
+        cuts words."""
+        one, two = self.encode("a").tolist(), self.encode("a a").tolist()
+        return "" if two == one + one else " "
 
     def frame_or(self, begin: str, end: str) -> Frame:
         """Return the frame of the definition, else the symbols of these roles, if there are any."""
@@ -230,40 +230,40 @@ class Tokenizer:
         return pairs, model["vocab"]
 
     def decode(self, ids: Sequence[int] | np.ndarray, skip_specials: bool = True) -> str:
-        """The text of ids; bytes that are not UTF-8 become U+FFFD; words are joined as `spaced`
+        """The text of ids; bytes that are not UTF-8 become U+FFFD; words are joined as `join_words`
         (not reversible).
 
         `skip_specials` leaves out every special symbol but <unk>, which is shown. DataError: an id
         out of range.
         """
-        kept = [i for i in map(int, ids) if not (skip_specials and self.skipped(i))]
+        kept = [i for i in map(int, ids) if not (skip_specials and self.skips(i))]
         if self.bytewise:
             beginning = self.beginning()
             shown = (beginning(self.shown_bytes(i, False)) for i in kept)
             return b"".join(shown).decode(errors="replace")
         words = [self.symbol(i) for i in kept]
         if self.kind == "word":
-            return spaced(words)
-        with library.guarded("decode the tokens"):
+            return join_words(words)
+        with library.guard("decode the tokens"):
             return self._library.decode(kept, skip_special_tokens=False)
 
     def beginning(self) -> Beginning:
-        """What is dropped where a text begins, such as the space before its first word."""
+        """Return a function that drops what a text does not begin with, such as a space."""
         return Beginning(self._text)
 
-    def skipped(self, index: int) -> bool:
+    def skips(self, index: int) -> bool:
         """Whether `decode` leaves this id out by default: a special symbol other than <unk>."""
         return index in self._special_ids and index != self.specials.get("unk")
 
     def shown_bytes(self, index: int, skip_specials: bool = True) -> bytes:
         """The decoded bytes of this id: of a special symbol its name, or nothing if skipped."""
         if index in self._special_ids:
-            return b"" if skip_specials and self.skipped(index) else self.symbol(index).encode()
+            return b"" if skip_specials and self.skips(index) else self.symbol(index).encode()
         return self.token_bytes(index)
 
     def token_bytes(self, index: int) -> bytes:
-        """The exact bytes that a token stands for: none for a special symbol; of kind word without
-        its space, of WordPiece and SentencePiece with the space that its word begins with.
+        """The exact bytes of a token: none for a special symbol; of kind word without its space, of
+        WordPiece and SentencePiece with the space that its word begins with.
 
         Best effort for other decoders. DataError: an id out of the vocabulary.
         """

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,6 @@ from glassformer.tokenizers.text import Tokenizer
 if TYPE_CHECKING:
     from tokenizers.trainers import Trainer
 
-Progress = Callable[[str, int, int | None], None]
-"""Called with the name of a stage, the units that are done, and their number (None: unknown)."""
 
 MOST_PAIRED, MOST_COUNTED = 4_000_000, 48_000_000
 """UTF-8 bytes of all different words that pairs are learned from, and that are counted: the library
@@ -35,10 +33,8 @@ LONGEST_RUN = 256
 _RUN = re.compile(rf"\S{{{LONGEST_RUN}}}|\s{{{LONGEST_RUN}}}")
 
 
-def train_tokenizer(
-    config: TokenizerConfig, texts: Iterable[str], progress: Progress | None = None
-) -> Tokenizer:
-    """The tokenizer of a configuration: loaded from `config.path`, or trained on the texts.
+def train_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    """Load the tokenizer of a configuration from `config.path`, or train it on the texts.
 
     The same texts give the same tokenizer. ConfigError: an impossible vocabulary size. DataError:
     no text.
@@ -50,27 +46,22 @@ def train_tokenizer(
             "processor.tokenizer.new_tokens are added to the tokenizer of "
             "processor.tokenizer.path or train.init_from, and there is none; use specials."
         )
-    counted, extra = _counted(texts, progress), config.specials
+    extra = config.specials
     match config.kind:
         case "byte":
-            return Tokenizer(_byte(config))
+            made = Tokenizer(byte_definition(extra))
+            if config.vocab_size not in (None, made.vocab_size):
+                raise ConfigError(
+                    f"processor.tokenizer.vocab_size is {config.vocab_size}, but kind byte always "
+                    f"has {made.vocab_size}; leave it out"
+                )
+            return made
         case "character":
-            return Tokenizer(character_definition(_characters(config, counted), extra))
+            return Tokenizer(character_definition(_characters(config, texts), extra))
         case "word":
-            return Tokenizer(word_definition(_words(config, counted), config.lowercase, extra))
+            return Tokenizer(word_definition(_words(config, texts), config.lowercase, extra))
         case "bpe":
-            return Tokenizer(bpe_definition(_merges(config, counted), extra))
-
-
-def _byte(config: TokenizerConfig) -> dict[str, object]:
-    definition = byte_definition(config.specials)
-    size = len(ALPHABET) + len(definition["added_tokens"])
-    if config.vocab_size not in (None, size):
-        raise ConfigError(
-            f"processor.tokenizer.vocab_size is {config.vocab_size}, but kind byte always has "
-            f"{size}; leave it out"
-        )
-    return definition
+            return Tokenizer(bpe_definition(_merges(config, texts), extra))
 
 
 def _characters(config: TokenizerConfig, texts: Iterable[str]) -> list[str]:
@@ -91,11 +82,10 @@ def _words(config: TokenizerConfig, texts: Iterable[str]) -> list[str]:
     from tokenizers.trainers import WordLevelTrainer
 
     room = config.ordinary_size(len(ROLES) + len(config.specials), 1)
-    definition = word_definition([], config.lowercase)
     trainer = WordLevelTrainer(
         vocab_size=room, min_frequency=config.frequency, show_progress=False, special_tokens=[]
     )
-    vocab = _trained(definition, trainer, texts, MOST_COUNTED)["vocab"]
+    vocab = _learn(word_definition([], config.lowercase), trainer, texts, MOST_COUNTED)["vocab"]
     _refuse_nothing(len(vocab))
     return sorted(vocab, key=vocab.__getitem__)
 
@@ -112,20 +102,20 @@ def _merges(config: TokenizerConfig, texts: Iterable[str]) -> list[tuple[str, st
         special_tokens=[],
     )
     texts = _sample(texts, config.sample_bytes)
-    model = _trained(bpe_definition([]), trainer, texts, MOST_PAIRED)
+    model = _learn(bpe_definition([]), trainer, texts, MOST_PAIRED)
     return list(map(tuple, model["merges"]))
 
 
-def _trained(definition: dict, trainer: "Trainer", texts: Iterable[str], most: int) -> dict:
+def _learn(definition: dict, trainer: "Trainer", texts: Iterable[str], most: int) -> dict:
     learner = library.built(definition | {"added_tokens": []}, "the tokenizer")
     pieces = chain.from_iterable(map(_without_long_runs, _until(most, texts)))
-    with library.guarded("train the tokenizer"):
+    with library.guard("train the tokenizer"):
         library.learn(learner, trainer, pieces)
         return json.loads(learner.to_str())["model"]
 
 
 def _until(most: int, texts: Iterable[str]) -> Iterator[str]:
-    """Chunks of the texts, until their different words have more than so many bytes."""
+    """Chunks of the texts, until their different words have more bytes than `most`."""
     seen, size = set[str](), 0
     for chunk in chain.from_iterable(map(chunks, texts)):
         yield chunk
@@ -154,15 +144,6 @@ def _sample(texts: Iterable[str], limit: int) -> Iterator[str]:
         limit -= len(raw)
         if limit <= 0:
             return
-
-
-def _counted(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
-    done = 0
-    for text in texts:
-        yield text
-        done += len(text)
-        if progress is not None:
-            progress("read for the tokenizer", done, None)
 
 
 def _refuse_nothing(n: int) -> None:

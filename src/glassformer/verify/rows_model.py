@@ -263,8 +263,8 @@ def select_slots(batch: Batch, slots: Tensor) -> Batch:
     return replace(
         batch,
         elements=batch.elements[:, slots],
-        positions=batch.where().mapped(lambda t: t[:, slots]),
+        positions=batch.where().map(lambda t: t[:, slots]),
         token_type_ids=None if types is None else types[:, slots],
         lengths=None,
-        parts=tuple(part.taken(slots, batch.elements.shape[1]) for part in batch.parts),
+        parts=tuple(part.select(slots, batch.elements.shape[1]) for part in batch.parts),
     )

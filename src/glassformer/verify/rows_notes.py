@@ -70,7 +70,7 @@ def batch_for(config: ModelConfig) -> Batch:
     if config.reads_patches:
         patches = draw(2, config.max_length, config.patch_width)
         return Batch(patches, targets=torch.tensor([1, 4]))
-    place, at = Positions.padded([8, 6]), torch.tensor([1, 2, 9])
+    place, at = Positions.pad([8, 6]), torch.tensor([1, 2, 9])
     parts = tuple(
         Part(name, at + 2 * i, draw(3, width), torch.tensor([0, 1, 3]))
         for i, (name, width) in enumerate(config.parts.items())
@@ -81,7 +81,7 @@ def batch_for(config: ModelConfig) -> Batch:
     if not config.is_encoder_decoder:
         return Batch(IDS, place, targets, kinds, parts=parts)
     parts = tuple(part for part in parts if int(part.at.max()) < SOURCE_IDS.numel())
-    source = Batch(SOURCE_IDS, Positions.padded([5, 3], "left"), parts=parts)
+    source = Batch(SOURCE_IDS, Positions.pad([5, 3], "left"), parts=parts)
     return Batch(IDS, place, targets, kinds, source)
 
 

@@ -152,7 +152,7 @@ def test_the_space_before_an_answer_is_the_answers():
     begin = text.specials["eos"]
     assert split_answer(text, "", "ab") == ((begin,), byte("ab"))
     words = Tokenizer(word_definition(["the", "cat"], lowercase=True))
-    framed = words.framed(Frame.of((words.specials["bos"],), ()))
+    framed = words.with_frame(Frame.of((words.specials["bos"],), ()))
     own = [words.encode(word).tolist()[0] for word in ("the", "cat")]
     assert split_answer(framed, "the", " cat") == ((framed.specials["bos"], own[0]), (own[1],))
     with pytest.raises(ConfigError, match="no token of its own"):

@@ -271,7 +271,7 @@ def test_pairs_are_scored_by_the_model_s_own_log_probabilities():
     )
     rows = score_pairs(model(), pair, pairs)
     for (source, target), row in zip(pairs, rows, strict=True):
-        read = Batch.padded([pair.source_ids(source)])
+        read = Batch.pad([pair.source_ids(source)])
         expected = score(model(), pair.target_ids(target).tolist(), read, [pair.bos])
         assert len(row) == len(target) + 1
         assert row == pytest.approx(expected, abs=1e-10)

@@ -70,7 +70,7 @@ class Turns:
 class OneOf(Processes):
     """A process of `Turns`."""
 
-    def gathered(self, value: Any) -> list[Any]:
+    def gather(self, value: Any) -> list[Any]:
         return self.group.exchanged(self.rank, value)
 
 

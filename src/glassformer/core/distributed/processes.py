@@ -1,12 +1,12 @@
 """The processes that compute a run together: which one this is, and what all of them agree on.
 
-    one process            nothing is sent, and no group is needed
-    started by torchrun    RANK, WORLD_SIZE and an address are in the environment
+    one process          | nothing is sent, and no group is needed
+    started by torchrun  | RANK, WORLD_SIZE and an address are in the environment
 
 Values travel as JSON, numbers as tensors, by torch.distributed. Nothing is pickled.
 
-sums of a step    each process waits at most a minute for the others: `leaving_the_silent`
-other values      hours before training, when the first one may encode a text; then ten minutes
+sums of a step  | each process waits at most a minute for the others: `leaving_the_silent`
+other values    | hours before training, when the first one may encode a text; then ten minutes
 """
 
 import base64
@@ -63,7 +63,7 @@ class Processes:
         """Whether this is the process that writes files and messages."""
         return self.rank == 0
 
-    def gathered(self, value: Any) -> list[Any]:
+    def gather(self, value: Any) -> list[Any]:
         """The value of each process, by rank; values are JSON or arrays."""
         if self.count == 1:
             return [value]
@@ -94,7 +94,7 @@ class Processes:
     def _agree(self, failed: GlassformerError | None, value: Any = None) -> list[Any]:
         """Return the value of each process, unless one of them has failed."""
         problem = failed and [type(failed).__name__, str(failed), failed.exit_code]
-        found = self.gathered([value, problem])
+        found = self.gather([value, problem])
         for rank, (_, problem) in enumerate(found):
             if problem is not None:
                 name, message, code = problem
@@ -142,11 +142,11 @@ class Processes:
         if self.count == 1:
             return map(compute, items)
         own = [compute(item) for item in itertools.islice(items, self.rank, None, self.count)]
-        found = self.gathered(own)
+        found = self.gather(own)
         n = sum(map(len, found))
         return [found[at % self.count][at // self.count] for at in range(n)]
 
-    def added(self, values: Sequence[float]) -> list[float]:
+    def sums(self, values: Sequence[float]) -> list[float]:
         """The sum of each value over the processes, in float64, the same in all of them."""
         if self.count == 1:
             return [*values]

@@ -1,8 +1,8 @@
 """A tensor that is divided among processes, and the whole one: no other file knows the
 difference.
 
-    whole(tensor)        all numbers, on every process (they all must call it)
-    own(full, target)    the part of all numbers that this process has of `target`
+    whole(tensor)      | all numbers, on every process (they all must call it)
+    own(full, target)  | the part of all numbers that this process has of `target`
 
 A tensor that is not divided is its own whole.
 """

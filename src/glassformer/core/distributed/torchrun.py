@@ -33,7 +33,7 @@ GRACE = timedelta(seconds=10)
 
 
 @contextmanager
-def joined() -> Iterator[Processes]:
+def join_processes() -> Iterator[Processes]:
     """Join the processes that torchrun started with this one; give them, or only this one.
 
     At the end they wait for each other, then leave: one that left first would look as if it had
@@ -105,7 +105,7 @@ def leaving_the_silent(processes: Processes) -> Iterator[None]:
         yield
         return
     watch = patient_group(GRACE)
-    places = processes.gathered([socket.gethostname(), os.getpid(), os.environ.get("GROUP_RANK")])
+    places = processes.gather([socket.gethostname(), os.getpid(), os.environ.get("GROUP_RANK")])
     try:
         yield
     except RuntimeError as error:

@@ -142,7 +142,7 @@ def _decoder(model: Transformer) -> Graph:
     def compute(given: Named) -> Iterator[Tensor]:
         own, whole = _layers(given, past), _positions(given[MASK])
         sizes = own[0][0].shape[2], given[IDS].shape[1]
-        before, new = (whole.mapped(lambda t, i=i: t.split(sizes, 1)[i]) for i in (0, 1))
+        before, new = (whole.map(lambda t, i=i: t.split(sizes, 1)[i]) for i in (0, 1))
         cache = Cache(before, own, _layers(given, crossed)).advance(new)
         source = _positions(given[SOURCE_MASK]) if crossed else None
         hidden = model.embed(given[IDS], new, given.get(TYPES))
@@ -154,7 +154,7 @@ def _decoder(model: Transformer) -> Graph:
 
 
 def _plain(model: Transformer) -> Transformer:
-    """The model in float32 on the CPU, with adapters merged and integers as what they stand for."""
+    """The model in float32 on the CPU, with adapters merged and integers as their values."""
     plain = Transformer(model.config, seed=None, device="meta")
     own = dict(plain_parameters(model))
     account = Account("An ONNX graph", own)

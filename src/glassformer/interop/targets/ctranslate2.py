@@ -44,7 +44,7 @@ def classes(model: ModelConfig) -> dict[str, dict[str, Any]]:
     }
 
 
-planned = partial(published.planned, program=PROGRAM, only=classes)
+plan = partial(published.plan, program=PROGRAM, only=classes)
 """The published class as which a recipe's model would be converted."""
 fitting = partial(published.fitting, program=PROGRAM, only=classes)
 """The published class as which a model is converted; ConfigError: as of transformers."""

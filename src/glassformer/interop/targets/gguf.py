@@ -82,10 +82,10 @@ NO_MERGE = f"{MARK} {MARK}"
 """A pair that no text has: llama.cpp needs at least one."""
 
 
-def planned(recipe: Recipe) -> Plan:
+def plan(recipe: Recipe) -> Plan:
     """The published class as which a recipe's model would be written."""
     own = recipe.processor.tokenizer
-    found = published.planned(recipe, LIBRARY, lambda model: ONLY)
+    found = published.plan(recipe, LIBRARY, lambda model: ONLY)
     if found.name is None or own.path is not None or own.kind in KINDS:
         return found
     other = f"processor.tokenizer.kind={own.kind!r} (not {' or '.join(KINDS)})"
@@ -136,7 +136,7 @@ def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:
     model_arch = CLASSES[fit.name][0]
     (kind,) = (kind for kind, name in MODEL_ARCH_NAMES.items() if name == model_arch)
     known = get_tensor_name_map(kind, model.config.n_layers)
-    ours: dict[str, Tensor] = dict(published.widened(model, fit).named_parameters())
+    ours: dict[str, Tensor] = dict(published.widen(model, fit).named_parameters())
     if model_arch == "llama":
         for name in filter(TURNED.fullmatch, ours):
             halves = ours[name].unflatten(0, (-1, 2, model.config.head_width // 2))

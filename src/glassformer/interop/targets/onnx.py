@@ -28,7 +28,7 @@ from glassformer.interop.onnx.graphs import (
     features,
     graphs,
 )
-from glassformer.interop.parity import Parity, Plan, compared
+from glassformer.interop.parity import Parity, Plan, compare_outputs
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
@@ -41,7 +41,7 @@ PROGRAM = files("glassformer.interop.onnx").joinpath("program.jinja")
 Arrays = dict[str, np.ndarray]
 
 
-def planned(recipe: Recipe) -> Plan:
+def plan(recipe: Recipe) -> Plan:
     """The graphs of a model, which fit any configuration except for the fields that are named."""
     return Plan(f"ONNX graphs of opset {OPSET}", tuple(differences(recipe.model)))
 
@@ -72,7 +72,7 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
             ids = task.encode(task.first_input()).batch.elements[0].tolist()
             if tuple(ids[len(ids) - len(frame.end) :]) != frame.end:
                 frame = replace(frame, end=())
-        reader.tokenizer.framed(frame).save(folder / "tokenizer.json")
+        reader.tokenizer.with_frame(frame).save(folder / "tokenizer.json")
         if reader.tokenizer.fingerprint != processor.tokenizer.fingerprint:
             processor.tokenizer.save(folder / "target_tokenizer.json")
     for name, graph in made.items():
@@ -88,7 +88,7 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
     """
     reader = task.processor.reader
     running = Running(folder, reader if isinstance(reader, ImageReader) else None)
-    return compared(running.program, model, task, running.outputs, running.generate)
+    return compare_outputs(running.program, model, task, running.outputs, running.generate)
 
 
 def usage(task: Task, name: str) -> str:

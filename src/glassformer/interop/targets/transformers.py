@@ -18,7 +18,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.core.files import Values, write_json
 from glassformer.families.fit import Fit, nearest
 from glassformer.interop.generation import generation_keys
-from glassformer.interop.parity import Parity, Plan, compared
+from glassformer.interop.parity import Parity, Plan, compare_outputs
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.image import ImageReader
 from glassformer.media.patches import pair, unpatchify
@@ -38,7 +38,7 @@ SHOWN = 6
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
 
 
-def planned(recipe: Recipe, program: str = LIBRARY, only: Classes = None) -> Plan:
+def plan(recipe: Recipe, program: str = LIBRARY, only: Classes = None) -> Plan:
     """The published class that a recipe's model would be written as, for a program that knows the
     classes `only`."""
     fit = nearest(recipe.model, recipe.task, only and only(recipe.model))
@@ -83,7 +83,7 @@ def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
             f"Source and target have a tokenizer each, and a folder for {fit.name} has one; train "
             "with processor.tokenizer.shared=true."
         )
-    tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
+    tokenizer.with_frame(reader.frame).save(folder / "tokenizer.json")
     known = ("bos", "eos", "unk", "pad", "mask", "cls", "sep")
     roles = {role: tokenizer.specials[role] for role in known if role in tokenizer.specials}
     ids: Values = {f"{role}_token_id": index for role, index in roles.items()}
@@ -142,7 +142,7 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
             return found[0, batch.elements.shape[1] :].tolist()
 
         target = f"transformers {transformers.__version__}"
-        return compared(target, model, task, outputs, generate)
+        return compare_outputs(target, model, task, outputs, generate)
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def _inputs(batch: Batch, config: ModelConfig) -> dict[str, Tensor]:
 def save_model(fit: Fit, model: Transformer, folder: Path) -> None:
     """Write configuration and weights as this class, which fits."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(tensors(widened(model, fit), fit), folder / "model.safetensors")
+    save_tensors(tensors(widen(model, fit), fit), folder / "model.safetensors")
     write_json(folder / "config.json", dict(fit.keys))
 
 
@@ -219,7 +219,7 @@ def _preprocessing(reader: ImageReader) -> Values:
 
 
 @torch.no_grad()
-def widened(model: Transformer, fit: Fit) -> Transformer:
+def widen(model: Transformer, fit: Fit) -> Transformer:
     """Return the model with zero biases where only the class has some.
 
     ConfigError: a weight that the class does not have.

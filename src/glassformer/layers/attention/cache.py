@@ -108,7 +108,7 @@ class Cache(Layout):
 
     def advance(self, new: Positions) -> Self:
         """The cache with `new` positions appended."""
-        positions = self.positions.extended(new) if self.positions else new
+        positions = self.positions.append(new) if self.positions else new
         return replace(self, positions=positions, own=dict(self.own), cross=dict(self.cross))
 
     def store(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:

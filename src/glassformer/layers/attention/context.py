@@ -64,7 +64,7 @@ class SelectedPositions:
 
     def positions(self, positions: Positions) -> Positions:
         """Position, document and validity of each slot."""
-        return positions.mapped(
+        return positions.map(
             lambda t: t.expand(self.rows, -1).flatten()[self.at].view(self.rows, -1)
         )
 
@@ -191,7 +191,7 @@ CROSSED = Scoring(SameDocument() & Valid())
 
 def _part(of: Positions, slots: slice) -> Positions:
     start = None if of.start is None else of.start + slots.start
-    return of.mapped(lambda t: t[:, slots], start)
+    return of.map(lambda t: t[:, slots], start)
 
 
 def _keys_read(mask: Mask, query: Positions, key: Positions) -> tuple[Allowed, slice]:

@@ -136,7 +136,7 @@ def masked_rows(batch: Batch, piece: np.ndarray) -> Batch:
     inside = (batch.at >= begin * width) & (batch.at < end * width)
     places = None
     if batch.positions is not None:
-        places = batch.positions.selected(torch.from_numpy(piece))
+        places = batch.positions.select(torch.from_numpy(piece))
     targets, at = batch.targets[inside], batch.at[inside] - begin * width
     return Batch(batch.elements[begin:end], places, targets, at=at)
 

@@ -106,7 +106,7 @@ class TrainingStep:
         else:
             own = _in_turn(division, mean_loss, parts, n_own)
         division.add_up(parameters)
-        losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - n_own))
+        losses = division.readers.sums([0.0] * first + own + [0.0] * (n_parts - first - n_own))
         norm = clip_gradients(parameters, self.max_grad_norm or torch.inf)
         _check(losses, norm, step, parameters)
         self.optimizer.step(factor)
@@ -128,7 +128,7 @@ class TrainingStep:
 def _count(batches: Sequence[Batch], step: int, division: Division) -> tuple[int, int, int]:
     """Targets, elements and parts of a step in all processes; TrainingError: no target."""
     own = [sum(b.n_targets for b in batches), sum(b.n_elements for b in batches), len(batches)]
-    n_targets, n_elements, n_parts = map(int, division.readers.added(own))
+    n_targets, n_elements, n_parts = map(int, division.readers.sums(own))
     if not n_targets:
         raise TrainingError(
             f"Step {step} has no target to learn from; check the data with `glassformer data show`."

@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.core.cpu import cpu_threads
-from glassformer.core.distributed.torchrun import is_repeated_start, joined, leaving_the_silent
+from glassformer.core.distributed.torchrun import (
+    is_repeated_start,
+    join_processes,
+    leaving_the_silent,
+)
 from glassformer.core.progress import Progress, following
 from glassformer.core.signals import Stop
 from glassformer.recipe.recipe import Recipe
@@ -40,7 +44,7 @@ def train(
     or the named checkpoint is damaged.
     """
     with ExitStack() as held:
-        processes = held.enter_context(joined())
+        processes = held.enter_context(join_processes())
         shown = (progress or Progress()) if processes.first else Progress(quiet=True)
         again = is_repeated_start()
         resume, checkpoint = resume or (again and has_run(run)), None if again else checkpoint

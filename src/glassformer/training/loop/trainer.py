@@ -242,7 +242,7 @@ class Trainer:
         was.
         """
         bad = not all(bool(local(one).isfinite().all()) for one in self.model.parameters())
-        if self.processes.added([bad])[0]:
+        if self.processes.sums([bad])[0]:
             raise failure(f"After step {self.state.step} weights are not finite", self.checkpoints)
         step, config = self.state.step, self.config
         between = stopped and step % config.save.every != 0
