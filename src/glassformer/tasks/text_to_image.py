@@ -183,7 +183,7 @@ class TextToImage(GenerativeTask):
 
     def opening(self) -> list[str]:
         """See `Task`."""
-        return [self.palette.described(), *super().opening()]
+        return [self.palette.summary(), *super().opening()]
 
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
@@ -257,7 +257,7 @@ class TextToImage(GenerativeTask):
     def card(self) -> Card:
         """See `Task`."""
         card = super().card()
-        return replace(card, tokenizer=f"{card.tokenizer}; {self.palette.described()}")
+        return replace(card, tokenizer=f"{card.tokenizer}; {self.palette.summary()}")
 
     @property
     def use(self) -> str:
