@@ -43,8 +43,7 @@ SHOW: dict[str, Callable[[Run], Shown]] = {
 
 @dataclass(frozen=True)
 class Demo:
-    """One sentence about a demo, its models, and commands to try next, where `{run}` stands for the
-    run folder.
+    """One sentence about a demo, its models, and commands to try next; `{run}` is the run folder.
 
     `trainings`: names of recipes and data, in the order of training, with the end of the name of
     the run folder; results are those of the last.

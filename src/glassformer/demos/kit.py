@@ -13,7 +13,7 @@ import torch
 from numpy.random import Generator, default_rng
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
-from glassformer.metrics.comparison import compared
+from glassformer.metrics.comparison import by_name
 from glassformer.run import Run
 
 
@@ -72,7 +72,7 @@ def table(scores: Mapping[str, float], form: str = "7.2%") -> list[str]:
 def with_baselines(scores: Mapping[str, Any], own: str = "this model") -> dict[str, float]:
     """Return the scores of the baselines of an evaluation, then the score of the model."""
     learned = scores["baselines"]
-    return {**compared(learned), own: scores[learned["metric"]]}
+    return {**by_name(learned), own: scores[learned["metric"]]}
 
 
 def train_and_test(

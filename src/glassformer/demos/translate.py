@@ -73,7 +73,7 @@ def rule_for_dates(train: list[tuple[str, str]]) -> Callable[[str], str]:
     """Return a rule for dates, learned from pairs of (date, YYYY-MM-DD).
 
     The number of four digits is the year. The first of the others is the day, or the last where
-    the year stands first. The month is the other number; without one, naive Bayes on the words.
+    the year comes first. The month is the other number; without one, naive Bayes on the words.
     """
     rows = ((words(source), [int(target[5:7]) - 1]) for source, target in train)
     bayes = NaiveBayes(rows, 12, pairs=False)

@@ -2,8 +2,8 @@
 by batch.
 
 Only counts are kept, no probabilities. A class is its index among the names. A gold index of -1
-stands for a class that training never saw: nothing can predict it, so it is wrong, and it is
-counted as `unseen`.
+is a class that training never saw: nothing can predict it, so it is wrong, and it is counted as
+`unseen`.
 """
 
 from abc import ABC, abstractmethod
@@ -64,8 +64,7 @@ class PerClass(ABC):
 
 
 class Calibration:
-    """How often a statement of probability p was true, in equally wide bins of p (Guo et al.
-    2017)."""
+    """Shares of true statements by their probability, in equally wide bins (Guo et al. 2017)."""
 
     def __init__(self) -> None:
         self._sums = np.zeros((3, BINS))
@@ -150,11 +149,10 @@ class ClassScore(TagScore):
         self._calibration.add(probabilities.max(1), predicted == gold)
 
     def result(self) -> dict[str, float]:
-        """`accuracy`, `micro_f1` (the same here), `macro_f1`, `ece`, all in [0, 1]; the number of
-        `examples` and of those `unseen`.
+        """Return scores in [0, 1], and the number of `examples` and of those `unseen`.
 
-        macro_f1 is the mean over classes that are gold or predicted somewhere; ece is the expected
-        calibration error of the most probable class.
+        `accuracy` and `micro_f1` are the same here. `macro_f1` is the mean over classes that are
+        gold or predicted. `ece` is the calibration error of the most probable class.
         """
         accuracy, macro, examples, unseen = super().result().values()
         return {
@@ -204,12 +202,11 @@ class MultiLabelScore(PerClass):
         self._calibration.add(probabilities.ravel(), gold.ravel())
 
     def result(self) -> dict[str, float]:
-        """`accuracy` (all labels right), `micro_f1`, `macro_f1`, `ece`, in [0, 1]; the number of
-        `examples` and of labels `unseen`.
+        """Return scores in [0, 1], and the number of `examples` and of labels `unseen`.
 
-        micro_f1 counts every label alike, those unseen as missed; macro_f1 is the mean over labels
-        that are gold or predicted somewhere; ece is the expected calibration error of all labels'
-        probabilities.
+        In `accuracy` all labels of an example must be right. `micro_f1` counts every label alike,
+        those unseen as missed. `macro_f1` is the mean over labels that are gold or predicted. `ece`
+        is the calibration error of all labels' probabilities.
         """
         classes = self.classes().values()
         return {

@@ -107,7 +107,7 @@ class SpanScore(PerClass):
         """Those of right, predicted and gold spans."""
 
     def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
-        """Count a sentence: its tags, and as many predicted ones."""
+        """Count a sentence: its tags, and the predicted ones."""
         assert len(gold) == len(predicted), f"{len(gold)} tags and {len(predicted)} predictions"
         wanted, given = {*spans(gold)}, {*spans(predicted)}
         for counts, found in zip(self._counts, (wanted & given, given, wanted), strict=True):

@@ -1,8 +1,8 @@
 """Encoded inputs of a batch as a page: images and audio in patches, sequences of elements.
 
-image       in the file and as encoded, its patches in input order with their numbers
-audio       its waveform, its spectrogram over seconds and hertz, its patches
-sequence    tokens with their targets, images and audio as patches between them
+image     -> in the file and as encoded, its patches in input order with their numbers
+audio     -> its waveform, its spectrogram over seconds and hertz, its patches
+sequence  -> tokens with their targets, images and audio as patches between them
 """
 
 import math

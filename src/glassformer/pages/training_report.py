@@ -67,7 +67,7 @@ def report_html(
         reliability=reliability,
         columns=columns,
         shorten=_shorten,
-        shown=shown,
+        as_text=as_text,
         words=words,
         base_name=lambda path: PurePath(path).name,
     )
@@ -150,14 +150,14 @@ def _shorten(rows: Sequence[Record]) -> list[Record]:
 def columns(rows: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
     """The names in any row, and the values of each row under them."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return [*map(words, names)], [[shown(name, row.get(name)) for name in names] for row in rows]
+    return [*map(words, names)], [[as_text(name, row.get(name)) for name in names] for row in rows]
 
 
-def shown(name: str, value: Any) -> str:
+def as_text(name: str, value: Any) -> str:
     """A value as text: a dash if there is none, elements of a list separated by commas."""
     match value:
         case list():
-            return ", ".join(shown(name, part) for part in value)
+            return ", ".join(as_text(name, part) for part in value)
         case float() if math.isfinite(value):
             return format(value, FORMATS.get(name, ".4f"))
         case None | float():

@@ -47,6 +47,6 @@ def _number(value: float | None) -> str:
 
 
 def _place(value: float | None) -> str:
-    """Percent of the scale at which a value stands; an error without a number stands at its end."""
+    """Percent of the scale at which a value is; an error without a number is at its end."""
     power = MOST if value is None else math.log10(max(value, 10.0**LEAST))
     return f"{100 * min(1.0, (power - LEAST) / (MOST - LEAST)):.1f}"

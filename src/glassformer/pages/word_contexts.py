@@ -1,8 +1,8 @@
 """One word in several sentences as a page: similarity of its vectors through the layers.
 
-sentences    numbered, the word marked
-curve        similarity of the occurrences through the layers
-layers       for each, where the occurrences lie, and every similarity as a number
+sentences  -> numbered, the word marked
+curve      -> similarity of the occurrences through the layers
+layers     -> a map of the occurrences, and every similarity as a number
 """
 
 import math

@@ -275,13 +275,13 @@ class ReferenceModel:
                 maps = enumerate(("head.proj", "head.distilled_proj"))
                 return np.mean([self.linear(name, hidden[i]) for i, name in maps], axis=0)
             case "classify":
-                return self.linear("head.proj", self.pooled(hidden, self.positions(sample)))
+                return self.linear("head.proj", self.pool(hidden, self.positions(sample)))
             case "pool":
-                return self.pooled(hidden, self.positions(sample))
+                return self.pool(hidden, self.positions(sample))
             case _:
                 return hidden
 
-    def pooled(self, hidden: Array, sample: Sample) -> Array:
+    def pool(self, hidden: Array, sample: Sample) -> Array:
         """One vector: the last real row (Note D), the first, or the mean of all but registers; then
         BERT's dense layer if there is one."""
         real = np.flatnonzero(sample.valid)
