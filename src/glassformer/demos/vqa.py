@@ -3,9 +3,9 @@ draws."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ CARDS = 24
 """Images on the page, and images drawn."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A question, its right answer and the answer found; the question "" is for a caption."""
 
     question: str

@@ -43,7 +43,7 @@ def micro(classes: Iterable[Counts]) -> Counts:
 def macro_f1(classes: Iterable[Counts]) -> float:
     """The mean F1 of the classes that occur, as gold or as prediction; 0 if none does."""
     found = [c.ratios()["f1"] for c in classes if c.predicted or c.gold]
-    return sum(found) / len(found) if found else 0.0
+    return sum(found) / max(1, len(found))
 
 
 class PerClass(ABC):
@@ -73,8 +73,7 @@ class Calibration:
     def add(self, probabilities: Float[np.ndarray, "B"], so: Bool[np.ndarray, "B"]) -> None:
         """Count statements by their probability, and whether each was true."""
         bins = np.searchsorted(np.arange(1, BINS) / BINS, probabilities)  # (low, high]; 0 in first
-        for sums, weights in zip(self._sums, (np.ones(len(bins)), so, probabilities), strict=True):
-            sums += np.bincount(bins, weights.astype(np.float64), BINS)
+        self._sums += [np.bincount(bins, weights, BINS) for weights in (None, so, probabilities)]
 
     def error(self) -> float:
         """The expected calibration error: |share of true ones - mean probability|, a mean over all
@@ -108,10 +107,6 @@ class TagScore(PerClass):
 
     def add(self, gold: Int[np.ndarray, "T"], predicted: Int[np.ndarray, "T"], /) -> None:
         """Count tokens; gold tags in [-1, C), `predicted` ones in [0, C)."""
-        n = len(self._names)
-        assert not len(gold) or (gold.min() >= -1 and gold.max() < n and predicted.min() >= 0), (
-            "no index of a class"
-        )
         np.add.at(self._counts, (gold, predicted), 1)
 
     def result(self) -> dict[str, float]:
