@@ -210,7 +210,7 @@ def test_gradient_attention_is_the_positive_part_of_gradient_times_pattern(archi
         for head, i, j in np.argwhere(a > 0):
             at = {"head": int(head), "query": int(i), "key": int(j)}
             point = f"{side}.blocks.{layer}.{name}.pattern"
-            slopes[head, i, j] = (value(seen.edited([Add(point, vector=h, **at)])) - as_it_is) / h
+            slopes[head, i, j] = (value(seen.edit([Add(point, vector=h, **at)])) - as_it_is) / h
         return np.maximum(slopes * a, 0).mean(0)
 
     crossed = bool(seen.source_elements)
@@ -252,7 +252,7 @@ EDITS = [
 def test_gradient_attention_takes_no_pattern_on_the_way_back(changes, edits, monkeypatch):
     """The same as the gradient by patterns that were kept, for which all of them had to be in
     memory at once."""
-    seen = looked(**changes).edited(edits)
+    seen = looked(**changes).edit(edits)
     names = [f"decoder.blocks.{layer}.attention.pattern" for layer in range(2)]
     logits, tape = rerun(seen, target := Target.of(seen, 4, 3, 8), keep=names, gradients=True)
     kept = [tape.kept[name] for name in names]
@@ -312,8 +312,8 @@ def test_edits_stand_and_parts_are_elements(method):
     model = tiny.model(parts={"image": 5}, n_kv_heads=2, position="rotary", source_vocab_size=None)
     part = Part("image", torch.tensor([1, 2, 3]), torch.randn(3, 5).double(), torch.arange(3))
     plain = look(model, Batch(tiny.tokens(1, 6), parts=(part,)))
-    silent = plain.edited([Zero(f"decoder.blocks.{layer}.attention.z") for layer in range(2)])
-    shut = plain.edited([Mask("decoder.blocks.*.attention.scores", key=2, query=slice(3, 6))])
+    silent = plain.edit([Zero(f"decoder.blocks.{layer}.attention.z") for layer in range(2)])
+    shut = plain.edit([Mask("decoder.blocks.*.attention.scores", key=2, query=slice(3, 6))])
     assert attribute(plain, method, 1).scores.abs().max() > 1e-3
     if method != "rollout":  # which reads patterns alone
         own = attribute(silent, method, 1).scores
@@ -337,10 +337,10 @@ def test_a_source_with_an_embedding_of_its_own():
 
 
 def test_edits_of_the_logits_find_them_by_position():
-    seen = looked().edited(
+    seen = looked().edit(
         [Add("head.logits", vector=2.0, position=3), Zero("decoder.blocks.0.attention.z", head=1)]
     )
-    plain = looked().edited(seen.edits[1:])
+    plain = looked().edit(seen.edits[1:])
     for method in ("occlusion", "gradient_x_input"):
         torch.testing.assert_close(
             attribute(seen, method, 4, position=3).scores,

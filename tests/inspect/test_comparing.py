@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.inspect.comparing import Pair, aligned, compare
+from glassformer.inspect.comparing import Pair, align, compare
 from glassformer.inspect.look import Look, look
 from glassformer.processors.tokens.elements import Element
 
@@ -26,20 +26,20 @@ def looked(ids, source=None, names=(), **changes) -> Look:
 
 
 def test_one_word_for_another_stands_in_its_place():
-    found = aligned(words("because it was too tired ."), words("because it was too wide ."))
+    found = align(words("because it was too tired ."), words("because it was too wide ."))
     assert [(pair.a, pair.b) for pair in found] == [(i, i) for i in range(6)]
 
 
 def test_what_one_has_alone_is_left_out():
-    found = aligned(words("the cat sat down"), words("now the big cat sat"))
+    found = align(words("the cat sat down"), words("now the big cat sat"))
     assert found == (Pair(0, 1), Pair(1, 3), Pair(2, 4))
-    assert aligned(words("a b c"), words("a x y z c"))[1:] == (Pair(2, 4),)
-    assert aligned((), words("a")) == ()
+    assert align(words("a b c"), words("a x y z c"))[1:] == (Pair(2, 4),)
+    assert align((), words("a")) == ()
 
 
 @given(*[st.lists(st.sampled_from("abcd"), max_size=8)] * 2)
 def test_pairs_go_forward_in_both(a, b):
-    found = aligned(words(" ".join(a)), words(" ".join(b)))
+    found = align(words(" ".join(a)), words(" ".join(b)))
     assert [pair.a for pair in found] == sorted({pair.a for pair in found})
     assert [pair.b for pair in found] == sorted({pair.b for pair in found})
     blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()

@@ -221,7 +221,7 @@ def test_patching_a_look_with_itself_changes_nothing(architecture):
     for point in own.points():
         if point.name == "embed.elements" and source is not None:
             continue  # both sides fire there
-        patched = own.edited([Patch(point.name, source=own)])
+        patched = own.edit([Patch(point.name, source=own)])
         if point.kind in ("scores", "pattern"):
             assert_close(patched.logits, own.logits, rtol=1e-5, atol=1e-5)
         else:
@@ -232,9 +232,9 @@ def test_patching_takes_values_from_another_look():
     clean, dirty = seen(seed=1), seen()
     assert not torch.allclose(clean.logits, dirty.logits)
     assert torch.equal(
-        dirty.edited([Patch("decoder.blocks.1.resid_post", source=clean)]).logits, clean.logits
+        dirty.edit([Patch("decoder.blocks.1.resid_post", source=clean)]).logits, clean.logits
     )
-    one = dirty.edited([Patch(STREAM, source=clean, position=3)])
+    one = dirty.edit([Patch(STREAM, source=clean, position=3)])
     assert torch.equal(one[STREAM].tensor[3], clean[STREAM].tensor[3])
     assert torch.equal(one[STREAM].tensor[4], dirty[STREAM].tensor[4])
     assert torch.equal(one.logits[:3], dirty.logits[:3])  # causal: nothing before it can know
@@ -243,12 +243,12 @@ def test_patching_takes_values_from_another_look():
         ConfigError,
         match=r"it is \[6, 8\] here and \[4, 8\] in the source; look at inputs of one length",
     ):
-        dirty.edited([Patch(STREAM, source=seen(length=4))])
+        dirty.edit([Patch(STREAM, source=seen(length=4))])
 
 
 def test_a_frozen_pattern_stays_however_the_input_changes():
     first, second = seen(), seen(seed=1)
-    frozen = second.edited([Freeze("*.pattern", source=first)])
+    frozen = second.edit([Freeze("*.pattern", source=first)])
     for layer in range(2):
         for head in range(4):
             assert torch.equal(

@@ -51,7 +51,7 @@ def test_patching_with_itself_changes_nothing(variant):
     for (kind, *_), name in points.items():
         if twice and name.startswith("embed."):
             continue  # both sides fire there
-        patched = seen.edited([Patch(name, source=seen)])
+        patched = seen.edit([Patch(name, source=seen)])
         if kind in ("scores", "pattern"):  # so that attention is written out
             torch.testing.assert_close(patched.logits, seen.logits, rtol=1e-5, atol=1e-5)
         else:

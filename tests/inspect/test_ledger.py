@@ -129,7 +129,7 @@ def test_it_is_the_logit_of_every_configuration(chosen, target, position, agains
 @pytest.mark.parametrize("placement", ["pre", "post"])
 def test_it_is_the_logit_under_edits(architecture, placement):
     plain = looked(tiny.model(architecture=architecture, norm_placement=placement))
-    other = plain.edited([Zero("embed.elements", position=1)])
+    other = plain.edit([Zero("embed.elements", position=1)])
     for edit in (
         Zero("embed.elements", position=2),
         Zero("decoder.blocks.0.attention.z", head=1),
@@ -141,7 +141,7 @@ def test_it_is_the_logit_under_edits(architecture, placement):
         Add("decoder.blocks.1.resid_post", vector=list(range(8))),
         Set("decoder.out", to=0.25),
     ):
-        seen = plain.edited([edit])
+        seen = plain.edit([edit])
         found = ledger(seen, 2, against=5)
         exactly(found, seen, 2, -1, 5)
         assert found.gap < 1e-13, edit
@@ -153,7 +153,7 @@ def test_it_is_the_logit_under_edits(architecture, placement):
 
 def test_it_is_the_logit_under_edits_of_the_head():
     pooled = looked(tiny.model(architecture="encoder", head="classify", n_classes=3, pooler=True))
-    seen = pooled.edited([Add("head.pooled", vector=1.0), Scale("head.logits", by=3.0)])
+    seen = pooled.edit([Add("head.pooled", vector=1.0), Scale("head.logits", by=3.0)])
     found = ledger(seen, 2)
     exactly(found, seen, 2, -1, None)
     assert found.gap < 1e-13
@@ -166,7 +166,7 @@ def test_it_is_the_logit_under_edits_of_the_head():
 def test_what_an_edit_wrote_is_an_entry():
     seen = looked(tiny.model(norm="rms", norm_placement="pre", tied=False))
     vector = np.linspace(-1, 1, 8)
-    found = ledger(seen.edited([Add("decoder.blocks.1.resid_post", vector=vector.tolist())]), 4)
+    found = ledger(seen.edit([Add("decoder.blocks.1.resid_post", vector=vector.tolist())]), 4)
     model = seen.model
     x = seen["decoder.blocks.1.resid_post"].tensor[-1].numpy() + vector
     scale = 1 / np.sqrt((x * x).mean() + model.config.epsilon)

@@ -77,7 +77,7 @@ def test_every_cell_is_the_head_on_the_stream(placement, norm, architecture):
 def test_the_last_layer_is_the_models_own_answer(head, placement):
     seen = looked(head=head, n_classes=3, norm_placement=placement, architecture="encoder")
     for edits in ([], [Zero("encoder.blocks.1.attention.z", head=2)]):
-        look_ = seen.edited(edits)
+        look_ = seen.edit(edits)
         found = lens(look_, 3)
         own = look_.logits.softmax(-1).topk(3)
         torch.testing.assert_close(found.probabilities[-1], own.values, rtol=1e-9, atol=0)

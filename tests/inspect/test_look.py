@@ -184,9 +184,9 @@ def test_edits_of_scores_and_patterns_are_seen_in_what_is_worked_out():
 
 def test_the_same_input_under_other_edits():
     own = seen()
-    cut = own.edited([Zero("decoder.blocks.0.attention.z", head=0)])
+    cut = own.edit([Zero("decoder.blocks.0.attention.z", head=0)])
     assert not torch.allclose(cut.logits, own.logits)
-    assert torch.equal(cut.edited([]).logits, own.logits)  # other edits, not more of them
+    assert torch.equal(cut.edit([]).logits, own.logits)  # other edits, not more of them
     assert cut.elements is own.elements
     assert torch.equal(own.logits, seen().logits)  # nothing is left of the edit
 

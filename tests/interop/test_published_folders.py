@@ -350,7 +350,7 @@ def test_images_are_read_as_the_published_processor_reads_them(settings, folder,
     for shape in ((40, 30), (9, 31), (8, 12)):
         pixels = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
         wanted = theirs(Image.fromarray(pixels), return_tensors="pt")["pixel_values"]
-        found = reader.normalized(reader.fit(pixels)[None])
+        found = reader.normalize(reader.fit(pixels)[None])
         # the same bytes; (x / 255 - mean) / std is rounded in float32
         assert_close(found.permute(0, 3, 1, 2), wanted, rtol=0, atol=1e-6)
 

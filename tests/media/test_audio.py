@@ -71,7 +71,7 @@ def test_shapes_follow_from_the_settings():
     assert (one.grid, one.n_patches, one.patch_width) == ((2, 1), 2, 80)
     two = reader()
     assert (two.grid, two.n_patches, two.patch_width) == ((2, 2), 4, 20)
-    spectrogram = two.resolved(noise(2, 800)).spectrogram(noise(2, 800))
+    spectrogram = two.resolve(noise(2, 800)).spectrogram(noise(2, 800))
     assert spectrogram.shape == (2, 10, 8)
     patches = two.patches(spectrogram)
     assert patches.shape == (2, 4, 20)
@@ -83,7 +83,7 @@ def test_shapes_follow_from_the_settings():
 
 def test_every_band_of_the_training_clips_is_normal():
     clips = noise(5, 800) * np.linspace(0.2, 3, 5, dtype=np.float32)[:, None]
-    one = reader().resolved(clips)
+    one = reader().resolve(clips)
     spectrogram = one.spectrogram(clips).double()
     torch.testing.assert_close(spectrogram.mean((0, 1)), torch.zeros(8).double(), rtol=0, atol=1e-5)
     torch.testing.assert_close(
@@ -91,17 +91,17 @@ def test_every_band_of_the_training_clips_is_normal():
     )
     raw = log_mel(torch.from_numpy(clips), mel_filters(8, 256, 8_000, 0.0, 4_000.0), 200, 80, 1e-8)
     np.testing.assert_allclose(one.config.mean, raw.double().mean((0, 1)), rtol=1e-6)
-    assert one.resolved(noise(3, 800)) is one  # what is set stays
+    assert one.resolve(noise(3, 800)) is one  # what is set stays
 
 
 def test_clips_do_not_see_each_other(monkeypatch):
     clips = noise(7, 800)
-    one = reader().resolved(clips)
+    one = reader().resolve(clips)
     together = one.spectrogram(clips)
     monkeypatch.setattr(audio, "CLIPS_AT_ONCE", 3)
     torch.testing.assert_close(one.spectrogram(clips), together)
     torch.testing.assert_close(one.spectrogram(clips[4:5])[0], together[4])
-    other = reader().resolved(clips)
+    other = reader().resolve(clips)
     np.testing.assert_allclose(
         other.config.mean, one.config.mean, rtol=1e-6
     )  # float32 in another order
@@ -112,7 +112,7 @@ def test_clips_do_not_see_each_other(monkeypatch):
 
 
 def test_bands_that_hold_nothing_are_divided_by_one():
-    one = reader().resolved(np.zeros((2, 800), np.float32))
+    one = reader().resolve(np.zeros((2, 800), np.float32))
     assert one.config.std == (1.0,) * 8
     np.testing.assert_allclose(one.config.mean, math.log(1e-8), rtol=1e-6)
     assert torch.isfinite(one.spectrogram(noise(1, 800))).all()
@@ -121,25 +121,25 @@ def test_bands_that_hold_nothing_are_divided_by_one():
 def test_a_map_of_clips_on_disk_is_read_as_it_is(tmp_path):
     np.save(tmp_path / "clips.npy", noise(3, 800))
     stored = np.load(tmp_path / "clips.npy", mmap_mode="r")
-    one = reader().resolved(stored)
+    one = reader().resolve(stored)
     torch.testing.assert_close(one.spectrogram(stored), one.spectrogram(noise(3, 800)))
 
 
 def test_what_is_not_resolved_says_so(tmp_path):
     for use in (lambda: reader().spectrogram(noise(1, 800)), lambda: reader().save(tmp_path)):
         with pytest.raises(
-            ConfigError, match=r"processor.audio.mean and processor.audio.std .* `resolved`"
+            ConfigError, match=r"processor.audio.mean and processor.audio.std .* `resolve`"
         ):
             use()
     with pytest.raises(DataError, match="no training clips"):
-        reader().resolved(noise(0, 800))
+        reader().resolve(noise(0, 800))
 
 
 # Saved and read
 
 
 def test_what_is_saved_is_what_is_read(tmp_path):
-    one = reader(low=50.0, position="start").resolved(noise(4, 800))
+    one = reader(low=50.0, position="start").resolve(noise(4, 800))
     one.save(tmp_path)
     for found in (AudioReader.load(tmp_path), AudioReader.load(tmp_path / "audio.json")):
         assert found.config == one.config
@@ -149,7 +149,7 @@ def test_what_is_saved_is_what_is_read(tmp_path):
 
 
 def test_a_file_of_an_earlier_version_keeps_its_spectrograms_and_refuses_other_rates(tmp_path):
-    one = reader().resolved(noise(4, 800))
+    one = reader().resolve(noise(4, 800))
     one.save(tmp_path)
     values = json.loads((tmp_path / "audio.json").read_text())
     assert values.pop("resampler") == "soxr"
@@ -166,7 +166,7 @@ def test_a_file_of_an_earlier_version_keeps_its_spectrograms_and_refuses_other_r
 
 
 def saved(**changes) -> dict:
-    values = reader().resolved(noise(4, 800)).config.model_dump() | changes
+    values = reader().resolve(noise(4, 800)).config.model_dump() | changes
     return {name: value for name, value in values.items() if value != "gone"}
 
 

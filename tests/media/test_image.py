@@ -122,23 +122,25 @@ def test_grey_is_repeated_and_colour_becomes_grey_only_if_asked():
     np.testing.assert_allclose(
         asked.fit(colour)[..., 0], weighed, atol=0.51
     )  # rounded, in Pillow's whole numbers
-    found = ImageReader(ImageConfig(size=8).seen(grey))
+    found = ImageReader(ImageConfig(size=8).fill_in(grey))
     with pytest.raises(
         DataError,
         match=r"cat.png has 3 channels and the first training image 1; set processor.image.channels",
     ):
         found.fit(colour, "cat.png")
-    assert ImageReader(ImageConfig(size=8).seen(colour)).fit(grey).shape == (8, 8, 3)
+    assert ImageReader(ImageConfig(size=8).fill_in(colour)).fit(grey).shape == (8, 8, 3)
 
 
 def test_size_and_channels_of_the_first_picture():
-    made = ImageReader(ImageConfig(patch=(4, 2)).seen(noise(8, 12, 1)))
+    made = ImageReader(ImageConfig(patch=(4, 2)).fill_in(noise(8, 12, 1)))
     assert made.shape == (8, 12, 1)
-    assert ImageConfig(size=4, channels=3).seen(noise(8, 12, 1)) == ImageConfig(size=4, channels=3)
+    assert ImageConfig(size=4, channels=3).fill_in(noise(8, 12, 1)) == ImageConfig(
+        size=4, channels=3
+    )
     with pytest.raises(
         ConfigError, match=r"image: a patch of 4 x 4 must divide the size 9 x 12; use 3 or 1"
     ):
-        ImageConfig().seen(noise(9, 12, 1))
+        ImageConfig().fill_in(noise(9, 12, 1))
 
 
 @given(
@@ -181,7 +183,7 @@ def test_normalized_and_back(kind):
             given_pixels = np.ascontiguousarray(pixels[:, :, ::-1])[:, :, ::-1]
         case "tensor":
             given_pixels = torch.from_numpy(pixels)
-    numbers = made.normalized(given_pixels)
+    numbers = made.normalize(given_pixels)
     assert numbers.dtype == torch.float32
     np.testing.assert_allclose(numbers, wanted, atol=1e-6)  # float32 of numbers up to 2
     patches = made.patches(numbers)
@@ -191,21 +193,21 @@ def test_normalized_and_back(kind):
 
 def test_what_is_normalized_is_not_changed():
     pixels = torch.full((1, 8, 8, 3), 9.0)  # pixels after augmentation may be float32 already
-    reader().normalized(pixels)
+    reader().normalize(pixels)
     assert (pixels == 9).all()
 
 
 def test_resolved_normalizes_the_training_pictures():
     stack = noise(50, 8, 8, 3) // 3
-    made = reader(mean=None, std=None).resolved(stack)
-    numbers = made.normalized(stack).double()
+    made = reader(mean=None, std=None).resolve(stack)
+    numbers = made.normalize(stack).double()
     np.testing.assert_allclose(numbers.mean((0, 1, 2)), 0, atol=1e-6)  # float32
     np.testing.assert_allclose(numbers.std((0, 1, 2), correction=0), 1, atol=1e-6)
-    assert made.resolved(stack[:1]) is made
+    assert made.resolve(stack[:1]) is made
     with pytest.raises(
         ConfigError, match=r"processor.image.mean and processor.image.std are not set"
     ):
-        reader(mean=None, std=None).normalized(stack)
+        reader(mean=None, std=None).normalize(stack)
 
 
 def test_pictures_of_impossible_patches_are_cut_off():
@@ -219,16 +221,16 @@ def test_pictures_of_impossible_patches_are_cut_off():
 def test_saved_and_loaded(tmp_path, found):
     stack = noise(3, 8, 12, 1)
     config = (
-        ImageConfig(patch=(4, 2)).seen(stack[0])
+        ImageConfig(patch=(4, 2)).fill_in(stack[0])
         if found
         else ImageConfig(size=(8, 12), channels=1, patch=2)
     )
-    made = ImageReader(config).resolved(stack)
+    made = ImageReader(config).resolve(stack)
     made.save(tmp_path)
     for place in (tmp_path, tmp_path / "image.json"):
         loaded = ImageReader.load(place)
         assert loaded.config == made.config
-        assert torch.equal(loaded.normalized(stack), made.normalized(stack))
+        assert torch.equal(loaded.normalize(stack), made.normalize(stack))
     with pytest.raises(ConfigError, match="not set"):
         ImageReader(config).save(tmp_path)
 

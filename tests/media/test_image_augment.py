@@ -190,7 +190,8 @@ def test_other_steps_samples_and_seeds_give_others(one):
 
 def test_nothing_asked_for_changes_nothing():
     before = pictures()
-    assert not AugmentConfig().active
+    assert not AugmentConfig().changes
+    assert not AugmentConfig().mixes
     assert (augmentation()(before, np.arange(6), 3) == before).all()
 
 
@@ -199,7 +200,7 @@ def test_read_only_pixels_will_do():
     before.flags.writeable = False
     for fields in (EVERYTHING, STRETCHED):
         augmentation(**fields)(before, np.arange(6), 3)
-    augmentation(mixup=1, cutmix=1).mixed(before, np.arange(6), 6, np.arange(6), 0)
+    augmentation(mixup=1, cutmix=1).mix(before, np.arange(6), 6, np.arange(6), 0)
 
 
 @given(shapes, st.integers(0, 255), steps)
@@ -348,7 +349,7 @@ def coded(n: int, side: int = 8) -> np.ndarray:
 @given(n=st.integers(1, 9), seed=seeds, step=steps)
 def test_targets_sum_to_one_and_say_what_is_seen(fields, n, seed, step):
     pixels, classes = coded(n), np.arange(n)
-    mixed, targets = augmentation(seed, **fields).mixed(pixels, classes, n + 1, classes, step)
+    mixed, targets = augmentation(seed, **fields).mix(pixels, classes, n + 1, classes, step)
     assert mixed.dtype == targets.dtype == np.float32
     assert targets.shape == (n, n + 1)
     np.testing.assert_allclose(targets.sum(axis=1), 1, atol=1e-6)  # one float32 rounding
@@ -375,9 +376,9 @@ def test_mixtures_do_not_depend_on_the_order_of_the_batch(fields, seed, step, or
         np.array(order),
     )
     augment = augmentation(seed, **fields)
-    mixed, targets = augment.mixed(pixels, classes, 3, samples, step)
+    mixed, targets = augment.mix(pixels, classes, 3, samples, step)
     assert mixed.dtype == np.uint8
-    again, others = augment.mixed(pixels[order], classes[order], 3, samples[order], step)
+    again, others = augment.mix(pixels[order], classes[order], 3, samples[order], step)
     assert (again == mixed[order]).all()
     assert (others == targets[order]).all()
 
@@ -385,7 +386,7 @@ def test_mixtures_do_not_depend_on_the_order_of_the_batch(fields, seed, step, or
 @given(st.integers(2, 40), seeds, steps)
 def test_everyone_has_another_partner_and_is_the_partner_of_one(n, seed, step):
     numbers = np.arange(n)
-    _, targets = augmentation(seed, mixup=100.0).mixed(coded(n, 1), numbers, n, numbers, step)
+    _, targets = augmentation(seed, mixup=100.0).mix(coded(n, 1), numbers, n, numbers, step)
     targets[numbers, numbers] = 0
     assert ((targets > 0).sum(axis=1) == 1).all(), "one other class: that of the partner"
     assert sorted(targets.argmax(axis=1)) == numbers.tolist()
@@ -396,7 +397,7 @@ def test_mixed_as_often_as_asked_and_half_by_each():
     numbers = np.arange(n)
     fields = {"mixup": 1.0, "cutmix": 1.0, "mix_probability": 0.6}
     pixels = np.random.default_rng(0).random((n, 16, 16, 1), np.float32)
-    mixed, _ = augmentation(3, **fields).mixed(pixels, numbers % 2, 2, numbers, 0)
+    mixed, _ = augmentation(3, **fields).mix(pixels, numbers % 2, 2, numbers, 0)
     same = (mixed == pixels).mean(axis=(1, 2, 3))
     blended, cut = (same == 0).sum(), ((same > 0) & (same < 1)).sum()
     # of those that are cut, a rectangle of less than a pixel changes nothing, and one of all leaves
@@ -409,7 +410,7 @@ def test_mixed_as_often_as_asked_and_half_by_each():
 def test_cutmix_shares_are_beta():
     n = 1500
     numbers = np.arange(n)
-    _, targets = augmentation(cutmix=0.5).mixed(
+    _, targets = augmentation(cutmix=0.5).mix(
         np.zeros((n, 32, 32, 1), np.uint8), numbers, n, numbers, 0
     )
     own = targets[numbers, numbers]
@@ -440,12 +441,12 @@ def test_processes_that_know_nothing_of_each_other_make_the_same():
     batches = [(before[piece], piece, 4) for piece in pieces]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         made = pool.starmap(augment, batches)
-        mixed, targets = pool.apply(augment.mixed, (before, np.arange(16), 16, np.arange(16), 4))
+        mixed, targets = pool.apply(augment.mix, (before, np.arange(16), 16, np.arange(16), 4))
     whole = augment(before, np.arange(16), 4)
     for piece, alone in zip(pieces, made, strict=True):
         assert (alone == whole[piece]).all()
     for here, there in zip(
-        augment.mixed(before, np.arange(16), 16, np.arange(16), 4), (mixed, targets), strict=True
+        augment.mix(before, np.arange(16), 16, np.arange(16), 4), (mixed, targets), strict=True
     ):
         assert (here == there).all()
 
@@ -474,7 +475,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(fields, says):
         AugmentConfig.parse(fields)
 
 
-def test_active_means_that_something_is_done():
+def test_what_is_changed():
     for name, field in AugmentConfig.model_fields.items():
         assert field.description, name
     for fields in (
@@ -486,7 +487,7 @@ def test_active_means_that_something_is_done():
         {"policy": 1},
     ):
         config = AugmentConfig.parse(fields)
-        assert (config.active, config.changes, config.mixes) == (True, True, False)
+        assert (config.changes, config.mixes) == (True, False)
     for fields in ({"mixup": 0.1}, {"cutmix": 0.1}):
         config = AugmentConfig.parse(fields)
-        assert (config.active, config.changes, config.mixes) == (True, False, True)
+        assert (config.changes, config.mixes) == (False, True)

@@ -1,11 +1,9 @@
 """Patches against a loop, their inverse, and torch's convolution."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.core.errors import DataError
 from glassformer.media.patches import patchify, unpatchify
 
 small = st.integers(1, 4)
@@ -62,16 +60,3 @@ def test_positions_in_the_grid_are_where_the_patches_stood(rows, columns):
         patchify(places, (1, 1))[0],
         torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).reshape(-1, 2),
     )
-
-
-def test_patches_that_do_not_fit():
-    with pytest.raises(DataError, match="images of 6 x 9 are not filled by patches of 4 x 3"):
-        patchify(torch.zeros(1, 6, 9, 1), (4, 3))
-    with pytest.raises(DataError, match="not filled by patches of 0 x 3"):
-        patchify(torch.zeros(1, 6, 9, 1), (0, 3))
-    with pytest.raises(
-        DataError, match="5 patches of 12 numbers are no grid of 2 x 3 patches of 2 x 2"
-    ):
-        unpatchify(torch.zeros(1, 5, 12), (2, 2), (2, 3))
-    with pytest.raises(DataError, match="6 patches of 13 numbers are no grid"):
-        unpatchify(torch.zeros(1, 6, 13), (2, 2), (2, 3))

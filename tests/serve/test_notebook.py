@@ -260,7 +260,7 @@ def test_a_view_is_a_look(view, lm):
     view.edits = [edit]
     assert view.edits == (edit,)
     assert view.selection["edits"] == [edit.to_json()]
-    np.testing.assert_allclose(view.look().logits, same.edited([edit]).logits, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(view.look().logits, same.edit([edit]).logits, rtol=1e-5, atol=1e-6)
     view.edits = view.selection["edits"]
     assert view.edits == (edit,)
 

@@ -229,7 +229,7 @@ def test_effects_are_those_of_edits(explorer):
         ]
         for item in items[:: max(1, len(items) // 3)]:
             point = f"{own.attention(item['row'], **where)[0]}.z"
-            wanted = value(own.edited([Mean(point, head=item["column"])])) - value(own)
+            wanted = value(own.edit([Mean(point, head=item["column"])])) - value(own)
             assert item["change"] == pytest.approx(wanted, abs=1e-4)
 
 
@@ -239,12 +239,12 @@ def test_a_sweep_patches_one_place_after_the_other(lm):
     asked = {"op": "sweep", "look": {"input": clean}, "target": 2, "by": "layer_position"}
     for item in lm.stream({**asked, "kind": "patch", "source": {"input": other}}):
         point = f"decoder.blocks.{item['row']}.resid_post"
-        wanted = a.edited([Patch(point, position=item["column"], source=b)]).logits[-1, 2]
+        wanted = a.edit([Patch(point, position=item["column"], source=b)]).logits[-1, 2]
         assert item["value"] == pytest.approx(float(wanted), abs=1e-4)
     for item in lm.stream({**asked, "kind": "patch", "source": {"input": clean}}):
         assert item["change"] == pytest.approx(0, abs=1e-5)
     for item in lm.stream({**asked, "kind": "zero", "by": "layer_head"}):
-        wanted = a.edited(
+        wanted = a.edit(
             [Zero(f"decoder.blocks.{item['row']}.attention.z", head=item["column"])]
         ).logits[-1, 2]
         assert item["value"] == pytest.approx(float(wanted), abs=1e-4)
@@ -331,7 +331,7 @@ def test_generation_under_edits_goes_by_edited_looks(lm):
     items = [*lm.stream({"op": "generate", "look": look, "new_tokens": 4, "temperature": 0})]
     text = "the c"
     for item in items:
-        own = own_look(lm, text).edited([Zero("decoder.blocks.0.attention.z", head=1)])
+        own = own_look(lm, text).edit([Zero("decoder.blocks.0.attention.z", head=1)])
         assert item["id"] == int(own.logits[-1].argmax())
         assert item["p"] == pytest.approx(float(own.probabilities()[item["id"]]), abs=1e-5)
         text += item["label"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import glassformer as gf
-from glassformer.metrics.comparison import judged, report, verdict
+from glassformer.metrics.comparison import judge, report, verdict
 from glassformer.training.folder.history import History, of_model, read_metrics
 from glassformer.training.loop.trainer import Result
 from small_runs import go, recipe, stopped_after
@@ -113,7 +113,7 @@ def test_evaluate_scores_them_on_the_same_inputs(cli, worse):
     run = worse[0].run
     found = gf.load(run).evaluate()
     (own,) = recorded(run)
-    assert found["baselines"] == judged(own, found)
+    assert found["baselines"] == judge(own, found)
     said = cli("evaluate", run)
     scores = own["scores"]
     majority = f"  majority class {scores['majority_class']['accuracy']:.4f}  (baseline, accuracy)"

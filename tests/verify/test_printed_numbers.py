@@ -38,7 +38,7 @@ def test_note_d_queries_and_keys_of_the_scores_102_and_99():
 def test_note_d_patches_of_the_usual_image():
     fields = {"size": 224, "patch": 16, "channels": 3, "mean": (0.5,) * 3, "std": (0.5,) * 3}
     reader = ImageReader(ImageConfig.parse(fields))
-    cut = reader.patches(reader.normalized(np.zeros((1, 224, 224, 3), np.uint8)))
+    cut = reader.patches(reader.normalize(np.zeros((1, 224, 224, 3), np.uint8)))
     config = presets.vit("B/16")
     assert cut.shape[1:] == (196, 768) == (config.max_length, config.patch_width)
 

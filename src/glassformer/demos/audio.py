@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from glassformer.data.config import SplitName
 from glassformer.data.records.recordings import recordings
-from glassformer.demos.kit import Shown, show_classes, split_of, write_labelled
+from glassformer.demos.kit import Shown, counts, show_classes, split_of, write_labelled
 from glassformer.run import Run
 
 RATE = 8000
@@ -20,7 +20,7 @@ RATE = 8000
 MOVEMENTS = ("steady", "rising", "falling", "vibrato", "siren", "tremolo", "pulses", "trill")
 KEYS = range(48, 84)
 """Pitches as MIDI counts them: C3 (131 Hz) to B5 (988 Hz)."""
-COUNTS: dict[SplitName, int] = {"train": 3_000, "validation": 300, "test": 1_000}
+COUNTS = counts(3_000, 300, 1_000)
 """Clips of each split."""
 
 

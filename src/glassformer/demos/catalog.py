@@ -7,8 +7,9 @@ demos.json                one sentence about each demo, its trainings, commands 
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from glassformer.core.locks import lock
 from glassformer.core.signals import Stop
@@ -41,10 +42,8 @@ SHOW: dict[str, Callable[[Run], Shown]] = {
 """Results of the trained model of a demo."""
 
 
-@dataclass(frozen=True)
-class Demo:
-    """One sentence about a demo, its models, and commands to try next, where `{run}` stands for the
-    run folder.
+class Demo(NamedTuple):
+    """One sentence about a demo, its models, and commands to try next; `{run}` is the run folder.
 
     `trainings`: names of recipes and data, in the order of training, with the end of the name of
     the run folder; results are those of the last.
@@ -55,10 +54,8 @@ class Demo:
     commands: Sequence[str]
 
 
-DEMOS: dict[str, Demo] = {
-    name: Demo(**row)
-    for name, row in json.loads((FOLDER / "demos.json").read_text(encoding="utf-8")).items()
-}
+_ROWS = json.loads((FOLDER / "demos.json").read_text(encoding="utf-8"))
+DEMOS: dict[str, Demo] = {name: Demo(**row) for name, row in _ROWS.items()}
 
 
 def recipe_of(training: str) -> Path:
@@ -75,8 +72,7 @@ def train_demo(name: str, folder: Path, steps: int | None = None) -> Result:
     results, stop = list[Result](), Stop()
     for training, suffix in DEMOS[name].trainings.items():
         run = Path(f"{folder}{suffix}")
-        begun = (run / "recipe.yaml").is_file()
-        if not begun:
+        if not (begun := (run / "recipe.yaml").is_file()):
             check_unused(run)
         with lock(run):  # its file says that the data are a run's
             write_data(DATA[training], run / "data")

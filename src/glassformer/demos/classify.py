@@ -12,8 +12,8 @@ from itertools import product
 from pathlib import Path
 from random import Random
 
-from glassformer.data.config import NAMES, SplitName
-from glassformer.demos.kit import Shown, split_of, table, with_baselines, write_table
+from glassformer.data.config import NAMES
+from glassformer.demos.kit import Shown, counts, split_of, table, with_baselines, write_table
 from glassformer.run import Run
 
 THINGS = (
@@ -34,7 +34,7 @@ NEGATED = (
 )
 FORMS = ("{1}", "{0} , but {1}", "although {0} , {1}", "{1} , although {0}", "{0} ; still , {1}")
 """The second clause decides; the first says the opposite, or the same, by chance."""
-COUNTS: dict[SplitName, int] = {"train": 10_000, "validation": 300, "test": 2_000}
+COUNTS = counts(10_000, 300, 2_000)
 """Sentences of each split."""
 EXAMPLES = [
     "the film was not bad",

@@ -3,18 +3,23 @@ beside those of baselines."""
 
 import json
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.random import Generator, default_rng
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
-from glassformer.metrics.comparison import compared
+from glassformer.metrics.comparison import by_name
 from glassformer.run import Run
+
+
+def counts(train: int, validation: int, test: int) -> dict[SplitName, int]:
+    """Return the numbers of examples of the splits."""
+    return {"train": train, "validation": validation, "test": test}
 
 
 def split_of(name: str) -> SplitName:
@@ -56,8 +61,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """Results of a demo: values for JSON, lines for a terminal."""
 
     values: dict[str, Any]
@@ -72,7 +76,7 @@ def table(scores: Mapping[str, float], form: str = "7.2%") -> list[str]:
 def with_baselines(scores: Mapping[str, Any], own: str = "this model") -> dict[str, float]:
     """Return the scores of the baselines of an evaluation, then the score of the model."""
     learned = scores["baselines"]
-    return {**compared(learned), own: scores[learned["metric"]]}
+    return {**by_name(learned), own: scores[learned["metric"]]}
 
 
 def train_and_test(
@@ -80,7 +84,7 @@ def train_and_test(
 ) -> tuple[list[Any], list[Any]]:
     """Return the training rows and the test rows of a run's data as `read` gives them."""
     assert run.recipe is not None
-    rows: dict[SplitName, list[Any]] = {name: [] for name in NAMES}
+    rows = defaultdict[SplitName, list[Any]](list)
     for row in read(run.recipe.data):
         rows[row.split].append(row)
     return rows["train"], rows["test"]
@@ -90,8 +94,8 @@ def nearest_neighbour(
     train: torch.Tensor, labels: Sequence[str], test: torch.Tensor, gold: Sequence[str]
 ) -> float:
     """Accuracy of the label of the nearest row of `train` by Euclidean distance."""
-    nearest = torch.cdist(test, train).argmin(1).tolist()
-    return sum(labels[i] == own for i, own in zip(nearest, gold, strict=True)) / len(gold)
+    nearest = torch.cdist(test, train).argmin(1)
+    return sum(map(str.__eq__, [labels[i] for i in nearest], gold)) / len(gold)
 
 
 def show_classes(

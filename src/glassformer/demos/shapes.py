@@ -14,7 +14,7 @@ from random import Random
 from PIL import Image, ImageDraw
 
 from glassformer.data.config import NAMES, SplitName
-from glassformer.demos.kit import split_of, write_json_lines, write_table
+from glassformer.demos.kit import counts, split_of, write_json_lines, write_table
 
 SIZES = {"large": 0.4, "small": 0.24}
 """Radius in cells."""
@@ -43,8 +43,8 @@ PLACES = [
 ]
 DESCRIBE = "describe"
 """The prompt for a caption."""
-COUNTS: dict[SplitName, int] = {"train": 8_000, "validation": 200, "test": 400}
-DRAWN_COUNTS: dict[SplitName, int] = {"train": 6_000, "validation": 200, "test": 400}
+COUNTS = counts(8_000, 200, 400)
+DRAWN_COUNTS = counts(6_000, 200, 400)
 """Images of each split, of questions and of single things."""
 
 Thing = tuple[int, str, str, str]

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from glassformer.data.config import NAMES, SplitName
-from glassformer.demos.kit import Shown, split_of, table, with_baselines, write_json_lines
+from glassformer.demos.kit import Shown, counts, split_of, table, with_baselines, write_json_lines
 from glassformer.run import Run
 
 GRAMMAR = {
@@ -38,7 +38,7 @@ GRAMMAR = {
 }
 """What each word in capital letters may become."""
 SPANS = ("PER", "LOC", "ORG", "DATE")
-COUNTS: dict[SplitName, int] = {"train": 10_000, "validation": 300, "test": 2_000}
+COUNTS = counts(10_000, 300, 2_000)
 """Sentences of each split."""
 EXAMPLES = [
     "Anna Karlsson , who was born in Oslo , joined Siemens on 3 May .",

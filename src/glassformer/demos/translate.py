@@ -16,7 +16,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.core.files import write_text
 from glassformer.data.config import NAMES, SplitName
 from glassformer.data.records.pairs import pairs
-from glassformer.demos.kit import Shown, split_of, table, train_and_test, write_table
+from glassformer.demos.kit import Shown, counts, split_of, table, train_and_test, write_table
 from glassformer.inspect.alignment import cross_attention
 from glassformer.metrics.baselines import NaiveBayes, words
 from glassformer.metrics.writing import exact_match
@@ -32,7 +32,7 @@ LANGUAGES = (
 """Codes of the languages whose months and weekdays have names in CLDR."""
 FORMS = ("full", "long")
 """Patterns with the month as a word, which no language reads otherwise."""
-COUNTS: dict[SplitName, int] = {"train": 60_000, "validation": 1_500, "test": 5_000}
+COUNTS = counts(60_000, 1_500, 5_000)
 FIRST, DAYS = date(1900, 1, 1), 73_049
 """The range of days ends with 2099."""
 PLAIN = {0x200E: None, 0x200F: None, 0xA0: " ", 0x202F: " "}
@@ -73,7 +73,7 @@ def rule_for_dates(train: list[tuple[str, str]]) -> Callable[[str], str]:
     """Return a rule for dates, learned from pairs of (date, YYYY-MM-DD).
 
     The number of four digits is the year. The first of the others is the day, or the last where
-    the year stands first. The month is the other number; without one, naive Bayes on the words.
+    the year comes first. The month is the other number; without one, naive Bayes on the words.
     """
     rows = ((words(source), [int(target[5:7]) - 1]) for source, target in train)
     bayes = NaiveBayes(rows, 12, pairs=False)

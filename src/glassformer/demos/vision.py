@@ -13,12 +13,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from glassformer.data.config import SplitName
 from glassformer.data.records.pictures import pictures
-from glassformer.demos.kit import Shown, show_classes, write_labelled
+from glassformer.demos.kit import Shown, counts, show_classes, write_labelled
 from glassformer.run import Run
 
 SIZE = 32
 load_font = cache(ImageFont.load_default)
-COUNTS: dict[SplitName, int] = {"train": 6_000, "validation": 300, "test": 2_000}
+COUNTS = counts(6_000, 300, 2_000)
 """Images of each split."""
 
 

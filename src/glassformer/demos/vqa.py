@@ -3,9 +3,9 @@ draws."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ CARDS = 24
 """Images on the page, and images drawn."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A question, its right answer and the answer found; the question "" is for a caption."""
 
     question: str
@@ -67,7 +66,7 @@ def show(run: Run) -> Shown:
     images = [(_pixels(path), [*rows]) for path, rows in islice(groupby(test, _image), CARDS)]
     cards = [(pixels, _answers(run, rows)) for pixels, rows in images]
     title, about = f"What {run.folder.name} says of images it never saw", f"{len(test):,} answers."
-    page, drawn = run.folder / "answers.html", _drawn(load(f"{run.folder}{DRAWING}"))
+    page, drawn = run.folder / "answers.html", _draw(load(f"{run.folder}{DRAWING}"))
     write_text(page, answers_html(title, about, scores, cards, drawn))
     return Shown(
         {"scores": {name: {"accuracy": own, "blind": guess} for name, own, guess in scores}},
@@ -91,7 +90,7 @@ def _answers(run: Run, rows: list[Mixed]) -> list[Answer]:
     ]
 
 
-def _drawn(run: Run) -> list[tuple[str, np.ndarray, np.ndarray]]:
+def _draw(run: Run) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Return words that training never has together, an image drawn from them, and a real one."""
     rows = {row.parts[0][1]: row.image or "" for row in train_and_test(run, mixed)[1]}
     some = dict(islice(rows.items(), CARDS))

@@ -4,8 +4,8 @@
 
 Row t of a pattern belongs to the prediction of target token t: the query is the stream at decoder
 input t (<bos>, or target token t - 1), from which that token is read. The row of the input token
-itself would be the next one; some find it to align better (Chen et al., Accurate Word Alignment
-Induction from Neural Machine Translation, 2020), but the prediction was not made from it.
+itself would be the next one. Some find it to align better (Chen et al., Accurate Word Alignment
+Induction, 2020), but the prediction was not made from it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -90,18 +90,18 @@ def cross_attention(
             f"model.architecture={config.architecture} has none; give an encoder_decoder."
         )
     read, written = tokenizer.source_ids(source), tokenizer.target_ids(target)
-    given = torch.tensor([[tokenizer.bos, *written[:-1].tolist()]])
-    batch = Batch(given, source=Batch(torch.tensor([read.tolist()])))
+    elements = torch.tensor([[tokenizer.bos, *written[:-1].tolist()]])
+    batch = Batch(elements, source=Batch(torch.tensor([read.tolist()])))
     _, tape = run(model, batch, ["decoder.blocks.*.cross.pattern"])
-    before = [len(tokenizer.frame_of(side).begin) for side in (tokenizer.source, tokenizer.target)]
+    own, of = (len(tokenizer.frame_of(one).begin) for one in (tokenizer.source, tokenizer.target))
     return CrossAttention(
-        read_side(tokenizer.source, source, read, tokenizer.prefix, word, before[0]),
-        read_side(tokenizer.target, target, written, word=word, before=before[1]),
-        torch.stack([pattern[0] for pattern in tape.kept.values()]).cpu(),
+        read_side(tokenizer.source, source, read, tokenizer.prefix, word, own),
+        read_side(tokenizer.target, target, written, word=word, before=of),
+        torch.cat([*tape.kept.values()]).cpu(),
     )
 
 
-def aligned(
+def align_texts(
     model: Transformer,
     tokenizer: PairTokenizer,
     source: str,
@@ -109,8 +109,7 @@ def aligned(
     layers: Chosen = None,
     heads: Chosen = None,
 ) -> list[tuple[int, int]]:
-    """The word alignment of a pair; none without words on both sides that the model reads at once
-    (a source that was cut has none)."""
+    """Return the word alignment of a pair; none without words, or longer than the model reads."""
     if not (source.strip() and target.strip()):
         return []
     longest = max(len(tokenizer.source_ids(source)), len(tokenizer.target_ids(target)))

@@ -1,11 +1,10 @@
 """Comparison of two looks: patterns and answers of aligned elements, B - A.
 
-    found = compare(a, b)            two prompts, checkpoints, models, or lists of edits
-    found.pattern(3, 5)              difference of a head's pattern between aligned elements
-    found.answer().change            change of the outcomes' probabilities
+    compare(a, b)  ->  found             prompts, checkpoints, models or edits
+    found.pattern(3, 5)                  difference of a head's pattern
+    found.answer().change                change of the outcomes' probabilities
 
-Elements are aligned by label (difflib); equally many replaced elements are aligned one to one
-("tired" for "wide").
+Elements are aligned by label (difflib). Runs of replaced elements of one length are aligned too.
 """
 
 import difflib
@@ -99,12 +98,12 @@ class Comparison:
 
 def compare(a: Look, b: Look) -> Comparison:
     """Two looks with their elements aligned."""
-    sources = aligned(a.source_elements, b.source_elements)
-    return Comparison(a, b, aligned(a.elements, b.elements), sources)
+    sources = align(a.source_elements, b.source_elements)
+    return Comparison(a, b, align(a.elements, b.elements), sources)
 
 
-def aligned(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:
-    """Pairs of corresponding elements, in order: equal labels, or as many replaced by as many."""
+def align(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:
+    """Return pairs of corresponding elements: equal labels, or replaced runs of one length."""
     labels = [[element.label for element in side] for side in (a, b)]
     matcher = difflib.SequenceMatcher(None, *labels, autojunk=False)
     return tuple(

@@ -1,8 +1,7 @@
 """Contextual embeddings: one word in several sentences, its vector after every layer.
 
-    layer 0      one vector for a word, wherever it stands: similarity 1
-                 (Note C, "one vector per word")
-    layer 1..N   another one in another context (Note B, "contextual embeddings")
+    layer 0      ->  one vector for a word in every context (Note C), similarity 1
+    layer 1..N   ->  another vector in another context (Note B)
 
 A word of several tokens has the mean of their vectors.
 """
@@ -63,21 +62,17 @@ class Contexts:
     def maps(self) -> tuple[np.ndarray, np.ndarray]:
         """Places of the occurrences in a plane after each layer, and the plane's share of variance.
 
-        float64 [L + 1, N, 2], the two principal components of the unit vectors around their mean:
-        one scale for all layers, in which a distance d stands for the similarity 1 - d² / 2 at
-        most. Each layer is rotated towards the next. Shares are in [0, 1], 1 without
-        variance.
+        float64 [L + 1, N, 2], the two principal components of the unit vectors around their mean.
+        All layers have one scale: the similarity of a distance d is at most 1 - d² / 2. Each layer
+        is rotated towards the next. Shares are in [0, 1], 1 without variance.
         """
-        found: list[np.ndarray] = []
-        shares: list[float] = []
-        for layer in self.vectors[::-1].astype(np.float64):
-            points, share = _plane(unit(layer))
-            if found:  # rotated and mirrored to lie nearest to the next (orthogonal Procrustes)
-                left, _, right = np.linalg.svd(points.T @ found[-1])
-                points = points @ left @ right
-            found.append(points)
-            shares.append(share)
-        return np.stack(found[::-1]), np.array(shares[::-1])
+        found = map(_plane, unit(self.vectors.astype(float)))
+        points, shares = map(np.stack, zip(*found, strict=True))
+        for layer in range(len(points) - 2, -1, -1):
+            # rotated and mirrored to lie nearest to the next (orthogonal Procrustes)
+            left, _, right = np.linalg.svd(points[layer].T @ points[layer + 1])
+            points[layer] = points[layer] @ left @ right
+        return points, shares
 
 
 def contexts(
@@ -91,8 +86,7 @@ def contexts(
     """
     if not (word := word.strip()):
         raise ConfigError("The word to look for is empty; give one.")
-    occurrences: list[Occurrence] = []
-    vectors: list[np.ndarray] = []
+    occurrences, vectors = list[Occurrence](), list[np.ndarray]()
     for line, text in enumerate(sentences, 1):
         if not text.strip():
             continue
@@ -102,7 +96,7 @@ def contexts(
                 f"Line {line} does not have the word {word!r}, spelled like this; leave it out."
             )
         ids, owners = reader.ids(text), token_words(reader.tokenizer, text, spans, reader.prefix)
-        for number, (begin, end) in enumerate(spans):
+        for number, span in enumerate(spans):
             at = [place for place, owner in enumerate(owners) if owner == number]
             if not at:
                 raise DataError(
@@ -110,7 +104,7 @@ def contexts(
                     f"longer word."
                 )
             pieces = tuple(reader.tokenizer.piece(int(ids[i])) for i in at)
-            occurrences.append(Occurrence(line, text, begin, end, pieces))
+            occurrences.append(Occurrence(line, text, *span, pieces))
             vectors.append(_vectors(model, reader, ids, at, f"Line {line}: {word!r}"))
     if len(occurrences) < 2:
         raise DataError(
@@ -134,11 +128,11 @@ def find(text: str, word: str) -> Iterator[tuple[int, int]]:
 
 def _one_word(left: str, right: str) -> bool:
     """Whether adjacent characters belong to one word; a mark belongs to the letter before it."""
-    mark = lambda character: character and unicodedata.category(character)[0] == "M"
+    mark = lambda one: one and unicodedata.category(one)[0] == "M"
     return mark(right) or all(
-        (character.isalnum() or character == "_" or mark(character))
-        and not unicodedata.name(character, "").startswith(UNSPACED)
-        for character in (left, right)
+        (one.isalnum() or one == "_" or mark(one))
+        and not unicodedata.name(one, "").startswith(UNSPACED)
+        for one in (left, right)
     )
 
 
@@ -157,8 +151,8 @@ def _vectors(
     places = [place - begin + len(reader.frame.begin) for place in at]
     depth = model.config.depth("decoder" if model.encoder is None else "encoder")
     found, _ = streams(model, batch, range(depth + 1))
-    means = torch.stack([stream[0, places].cpu().double().mean(0) for stream in found])
-    return means.float().numpy()
+    means = [stream[0, places].cpu().double().mean(0) for stream in found]
+    return torch.stack(means).float().numpy()
 
 
 def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:

@@ -18,7 +18,16 @@ from pydantic import BeforeValidator, Field, create_model
 from glassformer.core.axes import Tensor
 from glassformer.core.errors import ConfigError
 from glassformer.core.record import Record
-from glassformer.inspect.points import AXES, Index, Named, as_text, index_of, kind_of, region
+from glassformer.inspect.points import (
+    AXES,
+    Index,
+    Named,
+    as_text,
+    dim_of,
+    index_of,
+    indices_of,
+    kind_of,
+)
 from glassformer.layers.tap import Change
 
 
@@ -37,8 +46,6 @@ Numbers = Annotated[Any, BeforeValidator(_floats)]
 """A number, or numbers that are nested as a tensor's rows are."""
 EDITS: dict[str, type["Edit"]] = {}
 """Every kind of edit by its name."""
-
-
 PLACES: Any = {axis: (Annotated[Any, BeforeValidator(index_of)], None) for axis in AXES}
 """A field for each axis."""
 
@@ -85,17 +92,25 @@ class Edit(ABC):
         return {axis: self.given[axis] for axis in AXES if axis in self.given}
 
     def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The tensor with the new values where the edit acts."""
+        """Return the tensor with the new values where the edit acts."""
         inside = self.inside(tensor, axes, point)
         return torch.where(inside, self.new(Named(tensor, axes, point)), tensor)
 
     def inside(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """True where the edit acts, broadcast to the tensor; ConfigError: a point of other kind."""
-        kind = kind_of(point)
+        """Return True where the edit acts, broadcast to the tensor.
+
+        ConfigError: a point of another kind, an axis that it lacks, or a position outside.
+        """
+        kind, what = kind_of(point), f"{type(self).__name__} of {point}"
         if self.kind not in ("", kind):
             raise self.error(point, f"it is for {self.kind} of an attention, not for {kind!r}.")
-        what = f"{type(self).__name__} of {point}"
-        inside = region(self.at, axes, tensor.shape, what, tensor.device)
+        inside = torch.ones([1] * tensor.dim(), dtype=torch.bool)
+        for axis, index in self.at.items():
+            dim = dim_of(axis, axes, what)
+            own = inside.new_zeros(tensor.shape[dim], *[1] * (tensor.dim() - dim - 1))
+            own[indices_of(index, len(own), axis, what)] = True
+            inside = inside & own
+        inside = inside.to(tensor.device)
         return inside & (tensor > -math.inf) if kind == "scores" else inside
 
     @abstractmethod

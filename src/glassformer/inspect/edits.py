@@ -1,14 +1,14 @@
-"""Changes to activations while a model runs: small classes, in order, the same in Python and JSON.
+"""Changes to activations while a model runs, with the same names in Python and in JSON.
 
     Zero("decoder.blocks.3.attention.z", head=5)
+      <->  {"edit": "Zero", "point": "decoder.blocks.3.attention.z", "head": 5}
     Set("decoder.blocks.3.attention.pattern", head=5, query=8, key=1, to=0.9, renormalise=True)
-    {"edit": "Zero", "point": "decoder.blocks.3.attention.z", "head": 5}
 
-An edit is given a point (or a pattern such as `*.attention.z`), its own options, and where it
-acts by the names of axes: a number, a list of numbers or a slice (`"2:5"` in JSON) each; an axis
-that is not named is meant as a whole. An axis called `class` is written `class_`. Edits change
-copies. Scores that the mask closed stay closed; a pattern has no mask any more, so that a weight
-set on a later key lets the query see the future.
+An edit has a point (or a pattern such as `*.attention.z`), its own options, and places by the names
+of axes: a number, a list of numbers or a slice (`"2:5"` in JSON) each. An axis that is not named is
+meant as a whole. An axis called `class` is written `class_`. Edits change copies. Scores that the
+mask closed stay closed. A pattern has no mask any more, so a weight on a later key lets the query
+see the future.
 """
 
 import math
@@ -50,7 +50,7 @@ class Mean(Edit):
 class Resample(Edit):
     """x_t = x_π(t): the value of another position, by a permutation π without a fixed point.
 
-    π is a function of `seed` and the length alone. ConfigError: as Mean; one position alone.
+    π is a function of `seed` and the length. ConfigError: as Mean, or only one position.
     """
 
     seed: Annotated[int, Field(ge=0)] = 0
@@ -122,16 +122,16 @@ class Set(Edit):
 
     def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
         """The tensor with the new values; the rest of their rows rescaled with `renormalise`."""
-        given = super().__call__(tensor, axes, point)
+        new = super().__call__(tensor, axes, point)
         if not self.renormalise:
-            return given
+            return new
         if kind_of(point) != "pattern":
             raise self.error(point, "renormalise is for rows of a pattern; leave it out.")
         inside = self.inside(tensor, axes, point).expand_as(tensor)
-        left = 1 - given.where(inside, 0).sum(-1, keepdim=True)
+        left = 1 - new.where(inside, 0).sum(-1, keepdim=True)
         rest = tensor.where(~inside, 0).sum(-1, keepdim=True)
         rows = inside.any(-1, keepdim=True)
-        too_much = (left < -TOLERANCE) | (given < 0).any(-1, keepdim=True)
+        too_much = (left < -TOLERANCE) | (new < 0).any(-1, keepdim=True)
         cannot = rows & (too_much | (rest <= 0) & (left > TOLERANCE))
         for _, head, query, _ in cannot.nonzero().tolist():
             raise self.error(
@@ -141,7 +141,7 @@ class Set(Edit):
                 f"or name other queries.",
             )
         factor = (left.clamp(min=0) / rest.where(rest > 0, 1)).where(rows, 1)
-        return torch.where(inside, given, given * factor)
+        return torch.where(inside, new, new * factor)
 
 
 class Patch(Edit):
@@ -179,7 +179,7 @@ class Patch(Edit):
 
 
 class Freeze(Patch):
-    """A pattern as in another look of the same length, whatever the input. Errors: as Patch."""
+    """A pattern as in another look of the same length. Errors: as Patch."""
 
     kind = "pattern"
 
@@ -208,7 +208,7 @@ class Temperature(Edit):
         return old.tensor / self.tau
 
 
-def edit_from_json(value: Any, sources: Mapping[str, Any] | None = None) -> Edit:
+def edit_from_json(value: Any, sources: Mapping[str, Any] = {}) -> Edit:
     """The edit of plain values: its name as `edit`, its `point`, then its options and axes.
 
     `sources`: the looks that Patch and Freeze may name. ConfigError: a value that is unknown,
@@ -217,17 +217,16 @@ def edit_from_json(value: Any, sources: Mapping[str, Any] | None = None) -> Edit
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         example = {"edit": "Zero", "point": "*.z", "head": 0}
         raise ConfigError(f"{value!r} is no edit; give an object such as {example}.")
-    given = dict(value)
-    kind = EDITS.get(str(name := given.pop("edit", None)))
+    options = dict(value)
+    kind = EDITS.get(str(name := options.pop("edit", None)))
     if kind is None:
         raise ConfigError(f"There is no edit {name!r}; {suggest(str(name), EDITS)}")
     if issubclass(kind, Patch):
-        known = sources or {}
-        if not isinstance(source := given.get("source"), str) or source not in known:
-            hint = suggest(str(source), known) if known else "no look is at hand"
+        if not isinstance(source := options.get("source"), str) or source not in sources:
+            hint = suggest(str(source), sources) if sources else "no look is at hand"
             raise ConfigError(f"{name}: its source is {source!r}, which was not given; {hint}")
-        given |= {"source": known[source], "name": source}
-    return kind(given.pop("point", None), **given)
+        options |= {"source": sources[source], "name": source}
+    return kind(options.pop("point", None), **options)
 
 
 def _fit(edit: Edit, numbers: Any, old: Named) -> Tensor:

@@ -1,11 +1,9 @@
 """Faithfulness of an attribution: elements removed, and inserted, in the order of their scores.
 
-    deletion    from the whole input, the highest scores first: the probability should fall early
-                (small area)
-    insertion   from the baseline, the highest scores first: it should rise early (large area)
+    deletion    from the whole input  ->  the probability should fall early (small area)
+    insertion   from the baseline     ->  it should rise early (large area)
 
-Random orders are the reference. Source: Petsiuk et al. 2018 (RISE); the random orders as in Samek
-et al. 2017.
+Random orders are the reference. Sources: Petsiuk et al. 2018 (RISE), Samek et al. 2017.
 """
 
 from dataclasses import dataclass
@@ -68,11 +66,11 @@ def faithfulness(
         )
     if steps < 1 or orders < 1:
         raise ConfigError(f"steps={steps} and orders={orders} must both be at least 1.")
-    own = torch.tensor([not element.learned for element in look.elements])
-    if attribution.target.position is not None and look.answering == "decoder":
-        own[attribution.target.position + 1 :] = False
-    source = torch.ones(len(look.source_elements), dtype=torch.bool)
-    elements = torch.cat([own, source]).nonzero()[:, 0]  # to remove, the source's last
+    own = [not element.learned for element in look.elements]
+    if (position := attribution.target.position) is not None and look.answering == "decoder":
+        own[position + 1 :] = [False] * (len(own) - position - 1)
+    source = [True] * len(look.source_elements)
+    elements = torch.tensor(own + source).nonzero()[:, 0]  # to remove, the source's last
     count = len(elements)
     generator = torch.Generator().manual_seed(seed)
     ranked = [scores[elements].argsort(descending=True, stable=True)]

@@ -1,9 +1,8 @@
 """Head metrics: one number for each layer, head and metric, computed from the attention pattern.
 
 Every metric is a mean over the queries of a sequence but the first, which in a decoder sees only
-itself. Patterns are read one head at a time: those of 12 x 12 heads on 1,024 elements never stand
-in memory together. NaN: not defined here (a distance between two sequences, induction where no
-token comes twice).
+itself. Patterns are read one head at a time, to spare memory. NaN: not defined (a distance between
+two sequences, induction where no token comes twice).
 """
 
 import math
@@ -44,10 +43,8 @@ def head_metrics(
     shape = look.model.config.depth(side or look.answering), look.model.config.n_heads
     shares = metric_shares(*look.sequences(side, site), within=site == "self")
     shares = shares.to(look.logits.device)
-    values = [
-        measure(look.pattern(layer, head, side=side, site=site)[None].float(), shares)
-        for layer, head in np.ndindex(shape)
-    ]
+    pattern = lambda *place: look.pattern(*place, side=side, site=site)[None].float()
+    values = [measure(pattern(*place), shares) for place in np.ndindex(shape)]
     found = torch.cat(values).cpu().unflatten(0, shape)
     return dict(zip(METRICS, found.unbind(-1), strict=True))
 
@@ -96,7 +93,7 @@ def metric_shares(
             rows = counted
             if name in ("induction", "repeated"):
                 rows = counted * tables[name].any(1, keepdim=True)
-            own.copy_(tables[name] * (rows / rows.sum()))
+            own[:] = tables[name] * (rows / rows.sum())
     return shares
 
 

@@ -1,11 +1,11 @@
 """The residual ledger: one logit as an exact sum over every write into the residual stream.
 
-    logit  =  embedding + Σ heads z_h W_O^h + Σ feed-forward networks + biases
+    embedding + Σ heads z_h W_O^h + Σ feed-forward networks + biases  ->  logit
 
 Two things in a Transformer are not sums: a norm divides by a scale, and the heads of BERT bend by
 GELU or tanh. Both are FROZEN at their values in this run (u Φ(u) with Φ(u) kept, u · (tanh u / u)
-likewise), after which the logit is linear in every part; centring is linear and is not frozen. A
-share is the contribution of a part to the logit in this run; the logit without the part is another
+likewise). After this the logit is linear in every part. Centring is linear and is not frozen. A
+share is the contribution of a part to the logit in this run. The logit without the part is another
 number, since the scales would change.
 
 By Euler's theorem a linear function is the sum of its parts times its gradient by them. So the
@@ -62,9 +62,9 @@ class Entry:
 class Ledger:
     """A logit (or a difference of two) in parts.
 
-    `logit` is the model's own, `total` the sum of all entries and `bias`: the contribution of
-    learned constants, the biases behind the heads, of norms and of the head, which are the same for
-    every input but for the scales. Biases of feed-forward networks and of values are in entries.
+    `logit` is the model's own, `total` the sum of all entries and `bias`. `bias` is the
+    contribution of learned constants: biases of output projections, of norms and of the head. Those
+    of feed-forward networks and of values are in entries.
     """
 
     target: Target
@@ -81,8 +81,7 @@ class Ledger:
     def gap(self) -> float:
         """|total - logit| / (Σ |entries| + |bias|), the rounding error: below 1e-5 in float32.
 
-        With an entry `edit` it checks only the sum behind that edit: the entry takes up every error
-        before it.
+        With an entry `edit` it checks only the sum after that edit.
         """
         scale = sum(abs(entry.value) for entry in self.entries) + abs(self.bias)
         return abs(self.total - self.logit) / (scale or 1)

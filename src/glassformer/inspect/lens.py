@@ -1,14 +1,13 @@
 """The logit lens: the answer of the model if it stopped after a block.
 
-    stream after the embedding ─┐
-    stream after block 1       ─┼─> final norm ─> head ─> the k likeliest outcomes
-    ...                        ─┘
+    stream after the embedding ──┐
+    stream after block 1       ──┼──> final norm ──> head ──> the k likeliest outcomes
+    ...                        ──┘
 
 The final norm and the head are those of the end ("raw"): a middle layer need not speak their
 language, and an unlikely answer there says nothing against it. After the last block it is the
-model's own answer. Cells are computed on demand and in portions, so the logits of all
-cells never stand in memory together. Source: nostalgebraist 2020 (interpreting GPT: the logit
-lens); for classes of images, each layer through the head.
+model's own answer. Cells are computed in portions, to spare memory. Source: nostalgebraist 2020,
+interpreting GPT: the logit lens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from glassformer.layers.heads import ClassifyHead
 from glassformer.models.transformer import evaluating
 
 NUMBERS = 1 << 24
-"""Logits that stand in memory at once."""
+"""Logits in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class Lens:
     """The k likeliest outcomes after each of `layers` (0: the embedding) at each of `positions`.
 
     Likeliest first. Of a head that pools there is one answer to the sequence: `positions` is empty
-    and the second axis is 1. In multi-label, each outcome has a probability of its own. `of_target`
-    is the probability of the target.
+    and the second axis is 1. In multi-label, outcomes are independent. `of_target` is the
+    probability of the target.
     """
 
     layers: tuple[int, ...]

@@ -1,13 +1,13 @@
-"""One look at a model: every point of the forward pass of one sequence by name, also under edits.
+"""Points of the forward pass of one sequence by name, also under edits.
 
-    seen = look(model, Batch(ids))
+    look(model, Batch(ids))  ->  seen
     seen.points()                                      all points, found by running the model
     seen["decoder.blocks.3.resid_post"].sel(position=6)
     seen.pattern(layer=3, head=5)                      [query, key], computed on demand
-    seen.edited([Zero("decoder.blocks.3.attention.z", head=5)]).logits
+    seen.edit([Zero("decoder.blocks.3.attention.z", head=5)]).logits
 
 The pass uses fused attention unless an edit needs it written out. Queries, keys, values and the
-stream are kept; scores and patterns are computed from them by `Attention.scores`, head by head; any
+stream are kept. Scores and patterns are computed from them by `Attention.scores`, head by head. Any
 other point is fetched by another pass, which must give the same logits.
 """
 
@@ -32,8 +32,6 @@ from glassformer.processors.tokens.elements import Element, prefix_elements
 
 KEPT = ("q", "k", "v", "z", "resid_pre", "resid_mid", "resid_post", "out")
 """Kinds of points that every look keeps."""
-WRITTEN = ("scores", "pattern")
-"""Kinds that are computed on demand."""
 WEIGHTS = ("batch", "head", "query", "key")
 
 
@@ -78,8 +76,8 @@ def look(
     batch = replace(batch, at=None, targets=None)
     output, tape = run(model, batch, [f"*.{kind}" for kind in KEPT], edits)
     learned = prefix_elements(model.config.class_token, model.config.n_registers)
-    own = tuple(elements) or (*learned, *_numbered(batch))
-    source = () if batch.source is None else tuple(source_elements) or _numbered(batch.source)
+    own = tuple(elements) or (*learned, *_number(batch))
+    source = () if batch.source is None else tuple(source_elements) or _number(batch.source)
     found = Look(model, batch, own, source, tuple(names), tuple(edits), output, tape)
     for side, stack in ("encoder", model.encoder), ("decoder", model.decoder):
         if stack is not None and stack.bias is not None:  # a weight, which may change later
@@ -103,8 +101,8 @@ def log_softmax(model: Transformer, logits: Float[Tensor, "*rows V"]) -> Float[T
     return config.outcomes.log_probabilities(logits)
 
 
-def _numbered(batch: Batch) -> tuple[Element, ...]:
-    """Elements named by numbers."""
+def _number(batch: Batch) -> tuple[Element, ...]:
+    """Return elements named by numbers."""
     if batch.elements.dim() == 2:
         return tuple(Element(str(i), i, "token") for i in batch.elements[0].tolist())
     return tuple(Element(f"patch {i}", None, "image") for i in range(batch.elements.shape[1]))
@@ -144,12 +142,12 @@ class Look:
             )
         return found
 
-    def edited(self, edits: Sequence[Edit]) -> "Look":
-        """A look at the same input under these edits, instead of those of this look."""
+    def edit(self, edits: Sequence[Edit]) -> "Look":
+        """Look at the same input under these edits, instead of those of this look."""
         return look(self.model, self.batch, self.elements, self.source_elements, self.names, edits)
 
     def points(self) -> tuple[Point, ...]:
-        """All points in firing order, an encoder's first, found by another pass."""
+        """Return all points in firing order, an encoder's first, found by another pass."""
         every = Replaced("*", lambda x: x)  # changes nothing, but has every point computed
         _, tape = run(self.model, self.batch, (), (*self.edits, every))
         return tuple(
@@ -161,7 +159,7 @@ class Look:
         """Tensor of a point without its batch axis, after the edits; ConfigError: no such point."""
         place, _, kind = name.rpartition(".")
         if name in self.tape.on_demand:
-            return Named(self._written(place, kind)[0], WEIGHTS[1:])
+            return Named(self._compute(place, kind)[0], WEIGHTS[1:])
         return Named(self._tensor(name)[0].detach(), self.tape.axes[name][1:])
 
     def pattern(
@@ -227,17 +225,16 @@ class Look:
 
     def _head(self, layer: int, head: int, side: str, site: str, kind: str) -> Tensor:
         place, _ = self.attention(layer, side=side, site=site, head=head)
-        edited = fires(self.edits, *(f"{place}.{name}" for name in WRITTEN))
-        found = self._written(place, kind, None if edited else head)  # an edit may need all heads
+        edited = fires(self.edits, f"{place}.scores", f"{place}.pattern")
+        found = self._compute(place, kind, None if edited else head)  # an edit may need all heads
         return found[0, head if edited else 0]
 
     @torch.no_grad()
-    def _written(self, place: str, kind: str, head: int | None = None) -> Tensor:
-        """Scores or pattern of one head or of all, [1, H, T, S], after the edits."""
+    def _compute(self, place: str, kind: str, head: int | None = None) -> Tensor:
+        """Return scores or pattern of one head or of all, [1, H, T, S], after the edits."""
         side, _, layer, name = place.split(".")
-        site = SITE_OF[name]
-        module, q, k, context = self.attending(int(layer), side=side, site=site)
-        scores = module.scores(q, k, context, head)
+        module, *of = self.attending(int(layer), side=side, site=SITE_OF[name])
+        scores = module.scores(*of, head)
         scores = changed(scores, self.edits, WEIGHTS, f"{place}.scores")
         if kind == "scores":
             return scores
@@ -250,7 +247,7 @@ class Look:
         """An attention with its queries, keys and context: the arguments of `Attention.scores`;
         ConfigError: no such layer, side or site."""
         place, module = self.attention(layer, side=side, site=site)
-        q, k = self._tensor(f"{place}.q"), self._tensor(f"{place}.k")
+        q, k = (self._tensor(f"{place}.{name}") for name in "qk")
         return module, q, k, self.context(side, site)
 
     @torch.no_grad()

@@ -2,33 +2,23 @@
 
     Named(tensor, ("head", "query", "key")).sel(head=5, query=[0, 1], key=slice(2, 4))
 
-An axis is addressed by its name only; an index is a number (counted from the end if below 0),
-several, or a slice, as in NumPy; there must be a position.
+An axis is addressed only by its name. An index is a number (counted from the end if below 0),
+several, or a slice, as in NumPy. There must be a position.
 """
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from glassformer.core.axes import Bool, Tensor
+from glassformer.core.axes import Tensor
 from glassformer.core.errors import ConfigError, suggest
 
-AXES = (
-    "batch",
-    "position",
-    "head",
-    "query",
-    "key",
-    "dim",
-    "model",
-    "hidden",
-    "vocabulary",
-    "class",
-)
+_AXES = "batch position head query key dim model hidden vocabulary class"
+AXES = tuple(_AXES.split())
 """The names of all axes that points have."""
 SITE_OF = {"attention": "self", "cross": "cross"}
 """Site of an attention by the name of its module in a block."""
@@ -118,26 +108,6 @@ def as_text(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def region(
-    at: Mapping[str, Index],
-    axes: tuple[str, ...],
-    shape: Sequence[int],
-    what: str,
-    device: torch.device,
-) -> Bool[Tensor, "..."]:
-    """True where every axis of `at` has one of its positions; of size 1 along all other axes.
-
-    ConfigError: an axis that is not among `axes`, a position outside.
-    """
-    inside = torch.ones([1] * len(shape), dtype=torch.bool)
-    for axis, index in at.items():
-        dim = _axis(axis, axes, what)
-        own = torch.zeros(shape[dim], *[1] * (len(shape) - dim - 1), dtype=torch.bool)
-        own[indices_of(index, shape[dim], axis, what)] = True
-        inside = inside & own
-    return inside.to(device)
-
-
 @dataclass(frozen=True, eq=False)
 class Named:
     """A tensor and the names of its axes."""
@@ -159,7 +129,7 @@ class Named:
         """
         tensor, axes = self.tensor, self.axes
         for name, index in at.items():
-            dim = _axis(name.removesuffix("_"), axes, "The tensor")
+            dim = dim_of(name.removesuffix("_"), axes, "The tensor")
             positions = indices_of(index, tensor.shape[dim], axes[dim], "The tensor")
             tensor = tensor.index_select(dim, torch.tensor(positions, device=tensor.device))
             if isinstance(index, int):
@@ -167,7 +137,8 @@ class Named:
         return Named(tensor, axes)
 
 
-def _axis(name: str, axes: tuple[str, ...], what: str) -> int:
+def dim_of(name: str, axes: tuple[str, ...], what: str) -> int:
+    """Return the dimension of an axis; ConfigError: `what` has no such axis."""
     if name not in axes:
         raise ConfigError(f"{what} has no axis {name!r}; {suggest(name, axes)}")
     return axes.index(name)

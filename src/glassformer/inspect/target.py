@@ -4,13 +4,14 @@
 
 The rows are the same input B times, each changed in its own way.
 
-Every explanation by intervention uses `rerun`, by shares of the elements `Interpolation`:
+Every explanation by intervention uses `rerun`. Explanations by shares s_j of the elements, from 0
+(the baseline) to 1 (the element), use `Interpolation`:
 
-    x_j(s) = baseline + s_j (e_j - baseline)        s_j from 0 (baseline) to 1 (the element)
+    s_j  ->  x_j = baseline + s_j (e_j - baseline)
 
-e_j is the row of the embedding, or the mapped patch; positions stay. The gradient by s_j at 1 is
-gradient times input, its mean over s from 0 to 1 is the integrated gradient, and s_j = 0 for one
-element is occlusion. An encoder-decoder's source elements follow the target's.
+The vector e_j is the row of the embedding, or the mapped patch; positions stay. The gradient by s_j
+at 1 is gradient times input. Its mean over s from 0 to 1 is the integrated gradient. s_j = 0 for
+one element is occlusion. An encoder-decoder's source elements follow the target's.
 """
 
 import math
@@ -132,7 +133,7 @@ def rerun(
 
     Gives the logits of the target, [rows, V], and the tape.
     """
-    batch = repeated(look.batch, rows)
+    batch = repeat(look.batch, rows)
     length, edits = look.positions().length, (*look.edits, *changes)
     ends = (point for point in look.tape.points if point.endswith("logits"))
     # An edit of the logits addresses them by position, so all of them are computed.
@@ -148,11 +149,11 @@ def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Sequence[In
     return torch.arange(rows).split(max(1, elements // max(1, length)))
 
 
-def repeated(batch: Batch, rows: int) -> Batch:
-    """A batch of one row, `rows` times."""
+def repeat(batch: Batch, rows: int) -> Batch:
+    """Repeat a batch of one row `rows` times."""
     length = batch.elements.shape[1]
 
-    def repeat(part: Part) -> Part:
+    def repeat_part(part: Part) -> Part:
         at = part.at + torch.arange(rows, device=part.at.device)[:, None] * length
         return Part(part.name, at.flatten(), part.values.repeat(rows, 1), part.index.repeat(rows))
 
@@ -161,8 +162,8 @@ def repeated(batch: Batch, rows: int) -> Batch:
         batch,
         elements=batch.elements.expand(rows, *batch.elements.shape[1:]),
         token_type_ids=None if types is None else types.expand(rows, -1),
-        source=None if source is None else repeated(source, rows),
-        parts=tuple(map(repeat, batch.parts)),
+        source=None if source is None else repeat(source, rows),
+        parts=tuple(map(repeat_part, batch.parts)),
     )
 
 

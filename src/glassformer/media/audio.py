@@ -79,13 +79,9 @@ class AudioConfig(Record):
             raise ValueError(f"std must be above 0 in every band, got {min(self.std):g}")
         size = max(1, self.patch[0])
         near = max(size, round(self.frames / size) * size) * self.hop / self.rate
+        remedy = f"; set seconds to {near:.6g}, or another patch"
         for what, part, n, rest in (
-            (
-                "frames",
-                self.patch[0],
-                self.frames,
-                f"; set seconds to {near:.6g}, or another patch",
-            ),
+            ("frames", self.patch[0], self.frames, remedy),
             ("bands", self.patch_size[1], self.n_mels, " = n_mels, or 0 for all"),
         ):
             if part < 1 or n % part:
@@ -141,12 +137,13 @@ class AudioReader(Reader):
         super().__init__(config)
         self.record_shape = (config.n_samples,)
         self.shape = config.frames, config.n_mels, 1
-        ends = config.low, config.highest
-        self.filters = mel_filters(config.n_mels, config.n_fft, config.rate, *ends)
+        self.filters = mel_filters(
+            config.n_mels, config.n_fft, config.rate, config.low, config.highest
+        )
 
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Self:
-        # a file without the key is of a version that resampled by a filter of its own
+        # a file without the key is of a version that had another resampler
         return super()._of({"resampler": None, **values})
 
     def cuts(self, n_samples: int, rate: int) -> bool:
@@ -172,7 +169,7 @@ class AudioReader(Reader):
         out[into : into + length] = sound[begin : begin + length]
         return out
 
-    def resolved(self, clips: np.ndarray) -> "AudioReader":
+    def resolve(self, clips: np.ndarray) -> "AudioReader":
         """Fill in `mean` and `std` of each band from training clips [N, T], unless they are set."""
         if self.config.mean is not None:
             return self
@@ -187,13 +184,15 @@ class AudioReader(Reader):
             total, squares = total + rows.sum(0), squares + rows.square().sum(0)
         n = len(clips) * self.config.frames
         std = (squares / n - (mean := total / n).square()).clamp_min(0).sqrt()
-        std = std.masked_fill(std < CONSTANT, 1)
+        std[std < CONSTANT] = 1
         update = {"mean": tuple(mean.tolist()), "std": tuple(std.tolist())}
         return AudioReader(self.config.model_copy(update=update))
 
     def spectrogram(self, clips: np.ndarray) -> Float[Tensor, "N frames mels"]:
-        """Normalized log-mel spectrograms of clips, float [N, T]: 0 is a band's mean; ConfigError:
-        not `resolved`."""
+        """Normalized log-mel spectrograms of clips, float [N, T]: 0 is a band's mean.
+
+        ConfigError: `mean` and `std` are not known.
+        """
         mean, deviation = self.normal
         found = [(bands - mean) / deviation for bands in self._log_mels(clips)]
         return torch.cat(found) if found else torch.zeros(0, self.config.frames, self.config.n_mels)
@@ -240,8 +239,7 @@ def mel_filters(
     rising = (frequencies - left) / (middle - left)
     falling = (right - frequencies) / (right - middle)
     filters = torch.minimum(rising, falling).clamp_min(0) * 2 / (right - left)
-    empty = int((filters.sum(1) == 0).sum())
-    if empty:
+    if empty := int((filters.sum(1) == 0).sum()):
         raise ConfigError(
             f"{empty} of {n_mels} mel bands between {low:g} and {high:g} Hz are narrower than the "
             f"{rate / n_fft:g} Hz between two frequencies; set fewer "

@@ -1,7 +1,7 @@
 """Audio augmentation: clips changed in small ways, masks over spectrograms (SpecAugment).
 
-    clips          y[t] = gain x[middle + (t - shift - middle) speed] + white noise, by soxr
-    spectrograms   `time_masks` bands of frames and `mel_masks` bands of mels become 0, the mean
+    clips          -> y[t] = gain x[middle + (t - shift - middle) speed] + white noise, by soxr
+    spectrograms   -> `time_masks` bands of frames and `mel_masks` bands of mels become 0, the mean
 
 A function of (seed, step, clip number). Source: Park et al. 2019, SpecAugment, without time
 warping, which helped least there.
@@ -56,21 +56,6 @@ class SoundAugmentConfig(Record):
                 )
         return self
 
-    @property
-    def masks(self) -> bool:
-        """Whether spectrograms are changed."""
-        return bool(self.time_masks or self.mel_masks)
-
-    @property
-    def sounds(self) -> bool:
-        """Whether clips are changed."""
-        return bool(self.shift_ms or self.gain_db or self.noise or self.speed)
-
-    @property
-    def active(self) -> bool:
-        """Whether anything is changed."""
-        return self.masks or self.sounds
-
 
 class SoundAugmentation:
     """Changes clips and spectrograms; `rate` is the sample rate."""
@@ -82,11 +67,13 @@ class SoundAugmentation:
         """Clips with shift, speed, gain and noise drawn for their numbers in `samples`."""
         c, stream = self.config, RandomStream(self._seed, step, samples)
         if c.shift_ms or c.speed:
-            shifts = np.rint(_signed(stream, "shift") * c.shift_ms * self._rate / 1000).astype(int)
-            speeds = (1 + _signed(stream, "speed") * c.speed).tolist()
+            shifts = np.rint(_draw_signed(stream, "shift") * c.shift_ms * self._rate / 1000).astype(
+                int
+            )
+            speeds = (1 + _draw_signed(stream, "speed") * c.speed).tolist()
             clips = np.stack([move(*one) for one in zip(clips, shifts, speeds, strict=True)])
         if c.gain_db:
-            gain = 10 ** (_signed(stream, "gain") * c.gain_db / 20)
+            gain = 10 ** (_draw_signed(stream, "gain") * c.gain_db / 20)
             clips = clips * gain.astype(np.float32)[:, None]
         if c.noise:
             power = np.square(clips, dtype=np.float64).mean(1)
@@ -103,12 +90,12 @@ class SoundAugmentation:
         step: int,
     ) -> Float[Tensor, "N frames mels"]:
         """Normalized spectrograms with masks of 0, each band's mean."""
-        if not self.config.masks:
-            return spectrograms
         c, stream = self.config, RandomStream(self._seed, step, samples)
+        if not (c.time_masks or c.mel_masks):
+            return spectrograms
         _, frames, mels = spectrograms.shape
-        silent = _hidden(stream, "time", c.time_masks, c.time_width, frames)
-        missing = _hidden(stream, "mel", c.mel_masks, c.mel_width, mels)
+        silent = _draw_masks(stream, "time", c.time_masks, c.time_width, frames)
+        missing = _draw_masks(stream, "mel", c.mel_masks, c.mel_width, mels)
         hidden = torch.from_numpy(silent[:, :, None] | missing[:, None, :])
         return spectrograms.masked_fill(hidden.to(spectrograms.device), 0.0)
 
@@ -126,12 +113,12 @@ def move(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
     return out
 
 
-def _signed(stream: RandomStream, purpose: str) -> np.ndarray:
+def _draw_signed(stream: RandomStream, purpose: str) -> np.ndarray:
     """One number in [-1, 1) for each clip, float64 [N]."""
     return 2 * stream.uniform(purpose, 1)[0] - 1
 
 
-def _hidden(
+def _draw_masks(
     stream: RandomStream, purpose: str, count: int, width: int, length: int
 ) -> Bool[np.ndarray, "N length"]:
     """Places of `count` masks of 0 to `width` places: each width, then each possible begin equally

@@ -17,14 +17,10 @@ from glassformer.core.errors import ConfigError, DataError
 READ = "WAV, FLAC, Ogg (Vorbis or Opus), MP3, AIFF and AU"
 MARKS = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS", b"ID3", b"\xff", b"FORM", b".snd")
 """Beginnings of the files that are read."""
-SUFFIXES = (
-    *(".wav", ".wave", ".flac", ".ogg", ".oga", ".opus", ".mp3"),
-    *(".aif", ".aiff", ".aifc", ".au"),
-)
-MEDIA_TYPES = (
-    *("audio/wav", "audio/flac", "audio/ogg", "audio/opus", "audio/mpeg", "audio/aiff"),
-    *("audio/basic", *SUFFIXES),
-)
+_SUFFIXES = ".wav .wave .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au"
+_TYPES = "audio/wav audio/flac audio/ogg audio/opus audio/mpeg audio/aiff audio/basic"
+SUFFIXES = tuple(_SUFFIXES.split())
+MEDIA_TYPES = (*_TYPES.split(), *SUFFIXES)
 """Types that a page offers to open; the first is that of `write_wav`."""
 LOWEST_RATE, HIGHEST_RATE, MOST_CHANNELS = 4_000, 192_000, 64
 MOST_SAMPLES = 1 << 28
@@ -62,7 +58,7 @@ def read_audio(raw: bytes, where: str) -> tuple[np.ndarray, int]:
     try:
         with soundfile.SoundFile(content) as file:
             rate, length = file.samplerate, file.frames
-            _check(length * file.channels, rate, len(raw), where)
+            _check_header(length * file.channels, rate, len(raw), where)
             samples = file.read(length, "float32", always_2d=True)
             whole = _is_whole(raw, file, content.tell(), len(samples))
     except soundfile.LibsndfileError as problem:
@@ -93,7 +89,7 @@ def _is_whole(raw: bytes, file: Any, end: int, length: int) -> bool:
     return cut is None or int(cut[1] or 0) >= UNKNOWN_SIZE
 
 
-def _check(samples: int, rate: int, size: int, where: str) -> None:
+def _check_header(samples: int, rate: int, size: int, where: str) -> None:
     """Raise DataError for a header beyond the limits, before anything is decoded."""
     if samples == 0:
         raise DataError(f"{where} holds no sound; copy it again, or remove it")

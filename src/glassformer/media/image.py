@@ -37,7 +37,7 @@ class ImageConfig(Record):
     size: int | tuple[int, int] | None = None
     """(height, width) in pixels, or both as one; null: that of the first training image."""
     channels: Literal[1, 3] | None = None
-    """1 makes colours grey, 3 repeats grey; null: as many as the first training image has."""
+    """1 makes colours grey, 3 repeats grey; null: those of the first training image."""
     patch: int | tuple[int, int] = 4
     """(rows, columns) of a patch, or both as one."""
     resize: Literal["stretch", "crop", "pad"] = "crop"
@@ -136,9 +136,11 @@ class ImageConfig(Record):
             )
         return pair(self.size)
 
-    def seen(self, pixels: np.ndarray) -> "ImageConfig":
-        """Fill in size and channels from an image [H, W, C] where they are not set; ConfigError:
-        the patch does not divide it."""
+    def fill_in(self, pixels: np.ndarray) -> "ImageConfig":
+        """Fill in size and channels from an image [H, W, C] where they are not set.
+
+        ConfigError: the patch does not divide it.
+        """
         found = self.model_dump()
         if self.size is None:
             found["size"] = pixels.shape[:2]
@@ -178,26 +180,24 @@ class ImageReader(Reader):
             )
         if own != size or self.config.resize_to is not None or channels > wanted:
             image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
-            pixels = np.array(self._resized(image if channels <= wanted else image.convert("L")))
+            pixels = np.array(self._resize(image if channels <= wanted else image.convert("L")))
             pixels = pixels[..., None] if pixels.ndim == 2 else pixels
         return np.repeat(pixels, wanted, 2) if pixels.shape[2] < wanted else pixels
 
-    def _resized(self, image: Image.Image) -> Image.Image:
+    def _resize(self, image: Image.Image) -> Image.Image:
         (height, width, _), how = self.shape, FILTERS[self.config.interpolation]
         if self.config.resize_to is not None:
             return self._centre(image, how)
-        match self.config.resize:
-            case "stretch":
-                return image.resize((width, height), how)
-            case "crop":
-                return ImageOps.fit(image, (width, height), how)
-            case "pad":
-                scale = min(width / image.width, height / image.height)
-                wide, high = (max(1, round(side * scale)) for side in image.size)
-                black = Image.new(image.mode, (width, height))
-                place = (width - wide) // 2, (height - high) // 2
-                black.paste(image.resize((wide, high), how), place)
-                return black
+        if self.config.resize == "stretch":
+            return image.resize((width, height), how)
+        if self.config.resize == "crop":
+            return ImageOps.fit(image, (width, height), how)
+        scale = min(width / image.width, height / image.height)
+        wide, high = (max(1, round(side * scale)) for side in image.size)
+        black = Image.new(image.mode, (width, height))
+        place = (width - wide) // 2, (height - high) // 2
+        black.paste(image.resize((wide, high), how), place)
+        return black
 
     def _centre(self, image: Image.Image, how: Image.Resampling) -> Image.Image:
         """The centre of the resized image; of a long strip, only what it shows is resized, which is
@@ -214,16 +214,18 @@ class ImageReader(Reader):
         right, bottom = min((left + width) * x, wide), min((top + height) * y, high)
         return image.resize((width, height), how, (left * x, top * y, right, bottom))
 
-    def resolved(self, stack: np.ndarray) -> "ImageReader":
+    def resolve(self, stack: np.ndarray) -> "ImageReader":
         """Fill in `mean` and `std` from training images, uint8 [N, h, w, c], unless set."""
         if self.config.mean is not None:
             return self
         mean, std = mean_std(stack)
         return ImageReader(ImageConfig.parse(self.config.model_dump() | {"mean": mean, "std": std}))
 
-    def normalized(self, pixels: np.ndarray | Tensor) -> Float[Tensor, "N height width channels"]:
-        """Pixels, uint8 [N, h, w, c], as (pixel / 255 - mean) / std, float32; ConfigError: not
-        `resolved`."""
+    def normalize(self, pixels: np.ndarray | Tensor) -> Float[Tensor, "N height width channels"]:
+        """Return pixels, uint8 [N, h, w, c], as (pixel / 255 - mean) / std, float32.
+
+        ConfigError: `mean` and `std` are not known.
+        """
         if isinstance(pixels, np.ndarray):
             pixels = torch.from_numpy(np.require(pixels, requirements=("C", "W")))
         mean, std = (number.to(pixels.device) for number in self.normal)
@@ -236,7 +238,7 @@ class ImageReader(Reader):
         return patchify(normalized, self.config.patch_size)
 
     def pixels_of(self, patches: Float[Tensor, "N T P"]) -> np.ndarray:
-        """Inverse of `normalized` and `patches`: images, uint8 [N, h, w, c], rounded, clipped."""
+        """Inverse of `normalize` and `patches`: images, uint8 [N, h, w, c], rounded, clipped."""
         mean, std = self.normal
         images = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
         return images.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()
@@ -257,7 +259,7 @@ def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
         [one.sum((0, 1, 2), np.int64) for one in (part, np.square(part, dtype=np.uint16))]
         for part in parts
     ]
-    # whole numbers until the divisions, however many
+    # whole numbers until the divisions
     moments = np.sum(sums, 0).T.tolist()
     deviations = ((n * square - total**2) ** 0.5 / (255 * n) for total, square in moments)
     return tuple(total / (255 * n) for total, _ in moments), tuple(d or 1.0 for d in deviations)

@@ -33,15 +33,18 @@ ENHANCERS = {
 
 
 def _warp(image: Image.Image, *matrix: float) -> Image.Image:
-    affine, grey = Image.Transform.AFFINE, (128,) * len(image.getbands())
-    return image.transform(image.size, affine, matrix, BILINEAR, fillcolor=grey)
+    return image.transform(
+        image.size, Image.Transform.AFFINE, matrix, BILINEAR, fillcolor=_grey(image)
+    )
+
+
+def _grey(image: Image.Image) -> tuple[int, ...]:
+    return (128,) * len(image.getbands())
 
 
 OPERATIONS: dict[str, Callable[[Image.Image, float], Image.Image]] = {
     "nothing": lambda image, s: image,
-    "rotate": lambda image, s: image.rotate(
-        30 * s, BILINEAR, fillcolor=(128,) * len(image.getbands())
-    ),
+    "rotate": lambda image, s: image.rotate(30 * s, BILINEAR, fillcolor=_grey(image)),
     "shear_x": lambda image, s: _warp(image, 1, 0.3 * s, -0.15 * s * image.height, 0, 1, 0),
     "shear_y": lambda image, s: _warp(image, 1, 0, 0, 0.3 * s, 1, -0.15 * s * image.width),
     "translate_x": lambda image, s: _warp(image, 1, 0, 0.3 * s * image.width, 0, 1, 0),
@@ -98,12 +101,7 @@ class AugmentConfig(Record):
     @property
     def mixes(self) -> bool:
         """Whether images of a batch are mixed, together with their targets."""
-        return self.mixup > 0 or self.cutmix > 0
-
-    @property
-    def active(self) -> bool:
-        """Whether anything is changed."""
-        return self.changes or self.mixes
+        return max(self.mixup, self.cutmix) > 0
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -186,7 +184,7 @@ class Augmentation:
         pixels[rows] = np.where(gone, noise.reshape(pixels[rows].shape), pixels[rows])
         return pixels
 
-    def mixed(
+    def mix(
         self,
         pixels: Shaped[np.ndarray, "N H W C"],
         targets: Int64[np.ndarray, "N"] | Int64[np.ndarray, "N classes"],

@@ -1,5 +1,6 @@
-"""Images as tokens: each pixel is an index into a small palette of colours (Image GPT, Chen et al.
-2020).
+"""Images as tokens: each pixel is an index into a small palette of colours.
+
+Source: Image GPT, Chen et al. 2020.
 
     uint8 [H, W, C] ── fit ──> uint8 [h, w, 3]
     uint8 [N, h, w, 3] ── ids ──> [N, h * w] ── pixels ──> uint8
@@ -106,7 +107,7 @@ class Palette:
         """Inverse of `ids`: indices [N, h * w] to images, uint8 [N, h, w, 3]."""
         return self.colours[ids].reshape(len(ids), *self.config.dims, 3)
 
-    def described(self) -> str:
+    def summary(self) -> str:
         """Size and number of colours, for a person."""
         height, width = self.config.dims
         return f"{height} x {width} images in {counted(len(self.colours), 'colour')}"

@@ -1,5 +1,6 @@
-"""Images cut into patches, patches put together, and the base of the readers of images and audio:
-patches by a configuration, which is saved beside a model's weights as one small JSON object.
+"""Images cut into patches, patches put together, and the base of the readers of images and audio.
+
+A reader makes patches by a configuration, which is saved beside a model's weights as JSON.
 
     pixels [N, rows·p, columns·q, C]  <->  patches [N, rows·columns, p·q·C]
 
@@ -69,13 +70,15 @@ class Reader:
         if mean is None or std is None:
             raise ConfigError(
                 f"{section}.mean and {section}.std are not set; compute them from training data by "
-                f"`resolved`."
+                f"`resolve`."
             )
         return torch.tensor(mean), torch.tensor(std)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the configuration (into a folder if `path` is one), replaced as one step;
-        ConfigError: not `resolved`."""
+        """Write the configuration (into a folder if `path` is one), replaced as one step.
+
+        ConfigError: `mean` and `std` are not known.
+        """
         _ = self.normal
         write_json(file_in(path, self.file), self.config.model_dump())
 
@@ -92,11 +95,11 @@ class Reader:
 
 
 def load_config(
-    path: str | os.PathLike[str], name: str, made: Callable[[dict[str, Any]], Made]
+    path: str | os.PathLike[str], name: str, make: Callable[[dict[str, Any]], Made]
 ) -> Made:
-    """The result of `made` for the values in the file (`name` in it, if `path` is a folder).
+    """Return what `make` makes of the values in a file (`name` in it, if `path` is a folder).
 
-    DataError, also for a ConfigError of `made`: no such file, more than 2**20 bytes, no JSON
+    DataError, also for a ConfigError of `make`: no such file, more than 2**20 bytes, no JSON
     object.
     """
     file = file_in(path, name)
@@ -105,7 +108,7 @@ def load_config(
         values = json.loads(raw)
         if not isinstance(values, dict):
             raise DataError(f"{file} is not a JSON object; restore it")
-        return made(values)
+        return make(values)
     except (ValueError, RecursionError) as problem:
         raise DataError(f"{file} is not JSON ({problem}); restore it") from None
     except ConfigError as problem:
@@ -115,15 +118,8 @@ def load_config(
 def patchify(
     pixels: Shaped[Tensor, "N height width channels"], size: tuple[int, int]
 ) -> Shaped[Tensor, "N T P"]:
-    """Patches of `size` (rows, columns) in reading order; DataError: the size does not divide the
-    image."""
-    n, height, width, channels = pixels.shape
-    p, q = size
-    if p < 1 or q < 1 or height % p or width % q:
-        raise DataError(
-            f"images of {height} x {width} are not filled by patches of {p} x {q}; give a size "
-            f"that divides"
-        )
+    """Cut images into patches of `size` (rows, columns), which divides them, in reading order."""
+    (n, height, width, channels), (p, q) = pixels.shape, size
     rows, columns = height // p, width // q
     cut = pixels.reshape(n, rows, p, columns, q, channels).transpose(2, 3)
     return cut.reshape(n, rows * columns, p * q * channels)
@@ -132,15 +128,8 @@ def patchify(
 def unpatchify(
     patches: Shaped[Tensor, "N T P"], size: tuple[int, int], grid: tuple[int, int]
 ) -> Shaped[Tensor, "N height width channels"]:
-    """Inverse of `patchify` for a grid of (rows, columns) patches; DataError: sizes that do not
-    match."""
-    n, t, width = patches.shape
-    (p, q), (rows, columns) = size, grid
-    if t != rows * columns or p < 1 or q < 1 or width % (p * q):
-        raise DataError(
-            f"{t} patches of {width} numbers are no grid of {rows} x {columns} patches of {p} x "
-            f"{q}; give the sizes that the image was cut with"
-        )
+    """Put the patches of a grid of (rows, columns) together, the inverse of `patchify`."""
+    (n, _, width), (p, q), (rows, columns) = patches.shape, size, grid
     channels = width // (p * q)
     laid = patches.reshape(n, rows, columns, p, q, channels).transpose(2, 3)
     return laid.reshape(n, rows * p, columns * q, channels)

@@ -2,8 +2,8 @@
 by batch.
 
 Only counts are kept, no probabilities. A class is its index among the names. A gold index of -1
-stands for a class that training never saw: nothing can predict it, so it is wrong, and it is
-counted as `unseen`.
+is a class that training never saw: nothing can predict it, so it is wrong, and it is counted as
+`unseen`.
 """
 
 from abc import ABC, abstractmethod
@@ -43,7 +43,7 @@ def micro(classes: Iterable[Counts]) -> Counts:
 def macro_f1(classes: Iterable[Counts]) -> float:
     """The mean F1 of the classes that occur, as gold or as prediction; 0 if none does."""
     found = [c.ratios()["f1"] for c in classes if c.predicted or c.gold]
-    return sum(found) / len(found) if found else 0.0
+    return sum(found) / max(1, len(found))
 
 
 class PerClass(ABC):
@@ -64,8 +64,7 @@ class PerClass(ABC):
 
 
 class Calibration:
-    """How often a statement of probability p was true, in equally wide bins of p (Guo et al.
-    2017)."""
+    """Shares of true statements by their probability, in equally wide bins (Guo et al. 2017)."""
 
     def __init__(self) -> None:
         self._sums = np.zeros((3, BINS))
@@ -74,8 +73,7 @@ class Calibration:
     def add(self, probabilities: Float[np.ndarray, "B"], so: Bool[np.ndarray, "B"]) -> None:
         """Count statements by their probability, and whether each was true."""
         bins = np.searchsorted(np.arange(1, BINS) / BINS, probabilities)  # (low, high]; 0 in first
-        for sums, weights in zip(self._sums, (np.ones(len(bins)), so, probabilities), strict=True):
-            sums += np.bincount(bins, weights.astype(np.float64), BINS)
+        self._sums += [np.bincount(bins, weights, BINS) for weights in (None, so, probabilities)]
 
     def error(self) -> float:
         """The expected calibration error: |share of true ones - mean probability|, a mean over all
@@ -109,10 +107,6 @@ class TagScore(PerClass):
 
     def add(self, gold: Int[np.ndarray, "T"], predicted: Int[np.ndarray, "T"], /) -> None:
         """Count tokens; gold tags in [-1, C), `predicted` ones in [0, C)."""
-        n = len(self._names)
-        assert not len(gold) or (gold.min() >= -1 and gold.max() < n and predicted.min() >= 0), (
-            "no index of a class"
-        )
         np.add.at(self._counts, (gold, predicted), 1)
 
     def result(self) -> dict[str, float]:
@@ -150,11 +144,10 @@ class ClassScore(TagScore):
         self._calibration.add(probabilities.max(1), predicted == gold)
 
     def result(self) -> dict[str, float]:
-        """`accuracy`, `micro_f1` (the same here), `macro_f1`, `ece`, all in [0, 1]; the number of
-        `examples` and of those `unseen`.
+        """Return scores in [0, 1], and the number of `examples` and of those `unseen`.
 
-        macro_f1 is the mean over classes that are gold or predicted somewhere; ece is the expected
-        calibration error of the most probable class.
+        `accuracy` and `micro_f1` are the same here. `macro_f1` is the mean over classes that are
+        gold or predicted. `ece` is the calibration error of the most probable class.
         """
         accuracy, macro, examples, unseen = super().result().values()
         return {
@@ -204,12 +197,11 @@ class MultiLabelScore(PerClass):
         self._calibration.add(probabilities.ravel(), gold.ravel())
 
     def result(self) -> dict[str, float]:
-        """`accuracy` (all labels right), `micro_f1`, `macro_f1`, `ece`, in [0, 1]; the number of
-        `examples` and of labels `unseen`.
+        """Return scores in [0, 1], and the number of `examples` and of labels `unseen`.
 
-        micro_f1 counts every label alike, those unseen as missed; macro_f1 is the mean over labels
-        that are gold or predicted somewhere; ece is the expected calibration error of all labels'
-        probabilities.
+        In `accuracy` all labels of an example must be right. `micro_f1` counts every label alike,
+        those unseen as missed. `macro_f1` is the mean over labels that are gold or predicted. `ece`
+        is the calibration error of all labels' probabilities.
         """
         classes = self.classes().values()
         return {

@@ -17,7 +17,7 @@ NAMES = {
 """The baselines in words."""
 
 
-def compared(learned: Learned) -> dict[str, float]:
+def by_name(learned: Learned) -> dict[str, float]:
     """The score of each baseline by the metric of comparison, under its name in words."""
     scores = learned.get("scores", {})
     return {NAMES[name]: own[learned["metric"]] for name, own in scores.items()}
@@ -28,14 +28,14 @@ def verdict(learned: Learned, scores: Mapping[str, Any]) -> str:
     for a better model."""
     if "missing" in learned:
         return f"There are no baselines: {learned['missing']}"
-    found = compared(learned)
+    found = by_name(learned)
     best = max(found, key=found.__getitem__)
     better = scores[learned["metric"]] > found[best]
     return "" if better else f"The model is not better than a simple baseline ({best})."
 
 
-def judged(learned: Learned, scores: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with `better`: whether a model of these scores is better than every baseline."""
+def judge(learned: Learned, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Add `better` to baselines: whether a model of these scores is better than each."""
     if "missing" in learned:
         return dict(learned)
     return {**learned, "better": not verdict(learned, scores)}
@@ -49,7 +49,7 @@ def report(
     if not (learned and scores):
         return learned
     metric = SCORES[learned["metric"]]
-    found = {"the model": scores[learned["metric"]], **compared(learned)}
+    found = {"the model": scores[learned["metric"]], **by_name(learned)}
     values = ", ".join(f"{name} {value:{metric.form}}" for name, value in found.items())
     say(f"validation {metric.text}: {values}. {verdict(learned, scores)}".rstrip())
-    return judged(learned, scores)
+    return judge(learned, scores)

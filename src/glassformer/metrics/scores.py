@@ -17,7 +17,7 @@ class Score:
     curve: bool = False
     """Whether a report has a curve of it."""
     logged: bool = False
-    """Whether training logs it behind the loss."""
+    """Whether training logs it after the loss."""
 
 
 SCORES = {

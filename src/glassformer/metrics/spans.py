@@ -15,16 +15,19 @@ from glassformer.metrics.classes import Counts, PerClass, macro_f1, micro
 
 TAG = re.compile(r"([BIESLU])(?:-(.*))?|[MW]-.*", re.DOTALL)
 """Tags that are certain; other notations are if all tags of a set can be read."""
-LETTERS = {
-    **{letter: letter for letter in "BIESLUMW"},
-    **{word: word[0] for word in ("BEGIN", "INSIDE", "MIDDLE", "END", "LAST", "SINGLE", "UNIT")},
-    **{"START": "B", "WHOLE": "W"},
-}
-_ANY = re.compile(
-    r"(?P<a>[BIESLUMW])[-_:./|](?P<b>.+)|(?P<c>.+)[-_:./|](?P<d>[BIESLUMW])|(?P<e>[BIESLUMW])-?"
-    rf"|(?P<f>{'|'.join(LETTERS)})-(?P<g>.+)|(?P<h>.+)-(?P<i>{'|'.join(LETTERS)})",
-    re.DOTALL | re.IGNORECASE,
-)
+_LETTER = "(?P<letter>[BIESLUMW])"
+_WORD = "(?P<letter>START|BEGIN|INSIDE|MIDDLE|END|LAST|SINGLE|UNIT|WHOLE)"
+FORMS = [
+    re.compile(form, re.DOTALL | re.IGNORECASE)
+    for form in (
+        rf"{_LETTER}[-_:./|](?P<kind>.+)",
+        rf"(?P<kind>.+)[-_:./|]{_LETTER}",
+        rf"{_LETTER}(?P<kind>)-?",
+        rf"{_WORD}-(?P<kind>.+)",
+        rf"(?P<kind>.+)-{_WORD}",
+    )
+]
+"""Other notations, in order."""
 MEANS = {"L": "E", "U": "S", "M": "I", "W": "S"}
 SCHEMES = "IOB1, IOB2, IOE1, IOE2, BIOES, BILOU, BMES, BMEWO"
 OUTSIDE = frozenset({"O", "OUTSIDE"})
@@ -107,10 +110,10 @@ class SpanScore(PerClass):
         """Those of right, predicted and gold spans."""
 
     def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
-        """Count a sentence: its tags, and as many predicted ones."""
+        """Count a sentence: its tags, and the predicted ones."""
         assert len(gold) == len(predicted), f"{len(gold)} tags and {len(predicted)} predictions"
-        wanted, given = {*spans(gold)}, {*spans(predicted)}
-        for counts, found in zip(self._counts, (wanted & given, given, wanted), strict=True):
+        wanted, own = {*spans(gold)}, {*spans(predicted)}
+        for counts, found in zip(self._counts, (wanted & own, own, wanted), strict=True):
             counts.update(span.kind for span in found)
 
     def result(self) -> dict[str, float]:
@@ -141,10 +144,9 @@ def _read(tag: str) -> _Tag:
         written, kind = tag[0], tag[2:]
     elif tag.upper() in OUTSIDE:
         return _Tag("O", "O", None)
-    elif (match := _ANY.fullmatch(tag)) is not None:
-        part = match.groupdict("")
-        written = LETTERS[(part["a"] or part["d"] or part["e"] or part["f"] or part["i"]).upper()]
-        kind = part["b"] or part["c"] or part["g"] or part["h"]
+    elif match := next(filter(None, (form.fullmatch(tag) for form in FORMS)), None):
+        word, kind = match["letter"].upper(), match["kind"]
+        written = "B" if word == "START" else word[0]
     else:
         return _Tag(NOT_A_TAG, NOT_A_TAG, None)
     return _Tag(written, MEANS.get(written, written), kind or "_")

@@ -1,8 +1,8 @@
 """Encoded inputs of a batch as a page: images and audio in patches, sequences of elements.
 
-image       in the file and as encoded, its patches in input order with their numbers
-audio       its waveform, its spectrogram over seconds and hertz, its patches
-sequence    tokens with their targets, images and audio as patches between them
+image     -> in the file and as encoded, its patches in input order with their numbers
+audio     -> its waveform, its spectrogram over seconds and hertz, its patches
+sequence  -> tokens with their targets, images and audio as patches between them
 """
 
 import math
@@ -137,9 +137,7 @@ def _waveform(samples: np.ndarray) -> Html:
     """Return the largest and the least sample of each of 480 stretches as one line."""
     parts = np.array_split(samples, min(480, len(samples)))
     top = max(0.05, np.abs(samples).max())
-    ends = [
-        (i, -30 * pick(part) / top) for i, part in enumerate(parts) for pick in (np.max, np.min)
-    ]
+    ends = [(i, -30 * y / top) for i, part in enumerate(parts) for y in (part.max(), part.min())]
     return Scene([Line(ends, "mark")]).svg(f"waveform, at most {top:.2f}", "wave")
 
 

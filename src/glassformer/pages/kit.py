@@ -45,7 +45,7 @@ def cut(text: str, most: int) -> str:
     return f"{text[:most]}…" if len(text) > most else text
 
 
-def spaced(text: str) -> Html:
+def show_blanks(text: str) -> Html:
     """A token with visible spaces and line breaks, in its own direction."""
     return Html(f"<bdi>{escape(text.translate(BLANKS)) or '·'}</bdi>")
 
@@ -57,7 +57,7 @@ def decimal(value: float) -> str:
 
 def render(name: str, **values: Any) -> Html:
     """Return a template of `templates` filled with values."""
-    forms = {"spaced": spaced, "decimal": decimal}
+    forms = {"show_blanks": show_blanks, "decimal": decimal}
     return Html(_environment().get_template(f"{name}.html").render(forms | values))
 
 

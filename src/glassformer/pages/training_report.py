@@ -67,7 +67,7 @@ def report_html(
         reliability=reliability,
         columns=columns,
         shorten=_shorten,
-        shown=shown,
+        as_text=as_text,
         words=words,
         base_name=lambda path: PurePath(path).name,
     )
@@ -92,7 +92,7 @@ def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
 def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
     if not train:
         return "No step was logged yet."
-    text = f"{train[-1][0]:,.0f} steps, training loss {train[-1][1]:.4f}"
+    text = "{:,.0f} steps, training loss {:.4f}".format(*train[-1])
     if validation:
         step, best = min(validation, key=lambda point: point[1])
         text += f", best validation loss {best:.4f} at step {step:,.0f}"
@@ -100,31 +100,22 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
 
 
 def _scores(metrics: Sequence[Record]) -> tuple[list[Record], list[tuple[str, str]]]:
-    """The scores of all validations, and the signatures of scores that have one."""
-    validations, latest = _validations(metrics), Record()
-    for line in validations:
+    """Return the scores of all validations, and the signatures of scores that have one."""
+    steps, latest = defaultdict[int, Record](Record), Record()
+    for m in metrics:  # a step may be in several lines
+        if own := {name[11:]: m[name] for name in m if name.startswith("validation_")}:
+            steps[m["step"]] |= {name: m[name] for name in UNSCORED if name in m} | own
+    for line in steps.values():
         latest |= line
     found = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
-    if not found:
-        return [], []
     names = [*(name for name in SCORES if name in found), *found]
     rows = [
         {name: line.get(name) for name in ("step", *names, "seconds")}
-        for line in validations
+        for line in steps.values()
         if line.keys() & {*names}
     ]
     signatures = [(name, value) for name, value in latest.items() if isinstance(value, str)]
     return rows, signatures
-
-
-def _validations(metrics: Sequence[Record]) -> list[Record]:
-    """A record of scores for each validated step, which may be in several lines of metrics."""
-    steps = defaultdict[int, Record](Record)
-    for m in metrics:
-        own = {name[11:]: m[name] for name in m if name.startswith("validation_")}
-        if own:
-            steps[m["step"]] |= {name: m[name] for name in UNSCORED if name in m} | own
-    return [*steps.values()]
 
 
 def _baselines(metrics: Sequence[Record]) -> tuple[list[Record], str]:
@@ -150,14 +141,14 @@ def _shorten(rows: Sequence[Record]) -> list[Record]:
 def columns(rows: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
     """The names in any row, and the values of each row under them."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return [*map(words, names)], [[shown(name, row.get(name)) for name in names] for row in rows]
+    return [*map(words, names)], [[as_text(name, row.get(name)) for name in names] for row in rows]
 
 
-def shown(name: str, value: Any) -> str:
+def as_text(name: str, value: Any) -> str:
     """A value as text: a dash if there is none, elements of a list separated by commas."""
     match value:
         case list():
-            return ", ".join(shown(name, part) for part in value)
+            return ", ".join(as_text(name, part) for part in value)
         case float() if math.isfinite(value):
             return format(value, FORMATS.get(name, ".4f"))
         case None | float():
@@ -193,7 +184,7 @@ def confusion(
         f"{len(names):,} gold classes from top to bottom, predicted ones from left to right in the "
         "same order; the diagonal is right; stronger colours are larger shares of a row"
     )
-    cells = ((n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if n and i != j)
+    cells = ((n, i, j) for (i, j), n in np.ndenumerate(counts) if n and i != j)
     rows = [
         [names[i], names[j], f"{n:,}", f"{shares[i, j]:.1%}"]
         for n, i, j in sorted(cells, key=lambda cell: -cell[0])[:MOST_CONFUSIONS]

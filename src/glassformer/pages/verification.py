@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,10 +22,9 @@ LEAST, MOST = -18, 1
 
 def verification_html(rows: Iterable[dict[str, Any]], verdict: str, title: str) -> str:
     """A page of rows as `verify.as_json` gives them, by note, after the verdict in one sentence."""
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups = defaultdict[str, list[dict[str, Any]]](list)
     for row in rows:
-        found = re.match(r"Notes? ([A-E])\b", row["note"])
-        groups.setdefault(f"Note {found[1]}" if found else row["note"], []).append(row)
+        groups[re.sub(r"Notes? ([A-E])\b.*", r"Note \1", row["note"])].append(row)
     names = sorted(groups, key=lambda name: (not name.startswith("Note "), name))
     body = render(
         "verification",
@@ -47,6 +47,6 @@ def _number(value: float | None) -> str:
 
 
 def _place(value: float | None) -> str:
-    """Percent of the scale at which a value stands; an error without a number stands at its end."""
+    """Percent of the scale at which a value is; an error without a number is at its end."""
     power = MOST if value is None else math.log10(max(value, 10.0**LEAST))
     return f"{100 * min(1.0, (power - LEAST) / (MOST - LEAST)):.1f}"

@@ -1,8 +1,8 @@
 """One word in several sentences as a page: similarity of its vectors through the layers.
 
-sentences    numbered, the word marked
-curve        similarity of the occurrences through the layers
-layers       for each, where the occurrences lie, and every similarity as a number
+sentences  -> numbered, the word marked
+curve      -> similarity of the occurrences through the layers
+layers     -> a map of the occurrences, and every similarity as a number
 """
 
 import math
@@ -17,6 +17,10 @@ from glassformer.pages.kit import Html, decimal, document, render
 
 MOST = 64
 """Most occurrences of a page."""
+CAPTION = (
+    "Cosine similarity after each layer: mean of all pairs (thick), the least and the most similar "
+    "two (thin)"
+)
 
 
 def contexts_html(look: Contexts, title: str) -> str:
@@ -33,12 +37,8 @@ def contexts_html(look: Contexts, title: str) -> str:
     summary, pairs = f"{_summary(look)} The model is {title}.", look.pairs.round(6)
     lines = {"mean": pairs.mean(1), "least": pairs.min(1), "most": pairs.max(1)}
     curves = {name: [*enumerate(line.tolist())] for name, line in lines.items()}
-    caption = (
-        "Cosine similarity after each layer: mean of all pairs (thick), the least and the most "
-        "similar two (thin)"
-    )
-    values = {"summary": summary, "curve": line_chart(caption, curves, "mean"), "low": low}
-    body = render("word_contexts", look=look, cards=cards, **values)
+    curve = line_chart(CAPTION, curves, "mean")
+    body = render("word_contexts", look=look, cards=cards, summary=summary, curve=curve, low=low)
     return document(f"“{look.word}” in {n} contexts", body)
 
 
@@ -66,13 +66,8 @@ def _card(
     """Return title, summary, map and similarities of a layer."""
     title = f"Layer {layer}" if layer else "Layer 0, static"
     spread = f"{share:.0%} of the spread is in this plane." if points.any() else "All in one place."
-    numbers = [str(i + 1) for i in range(len(table))]
-    similarities = matrix(
-        numbers,
-        numbers,
-        steps((table - low) / (1 - low)),
-        about=lambda i, j: (decimal(table[i, j]), f"{i + 1} and {j + 1}: {table[i, j]:.4f}"),
-    )
-    about = f"Mean similarity {decimal(mean)}. {spread}"
-    drawing = similarities.svg(f"{title}: cosine similarities")
-    return title, about, scatter(points, f"{title}: map"), drawing
+    names, shades = [str(i + 1) for i in range(len(table))], steps((table - low) / (1 - low))
+    about = lambda i, j: (decimal(table[i, j]), f"{i + 1} and {j + 1}: {table[i, j]:.4f}")
+    drawing = matrix(names, names, shades, about=about).svg(f"{title}: cosine similarities")
+    summary = f"Mean similarity {decimal(mean)}. {spread}"
+    return title, summary, scatter(points, f"{title}: map"), drawing

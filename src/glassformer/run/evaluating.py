@@ -10,7 +10,7 @@ from glassformer.core.errors import ConfigError, DataError, GlassformerError, su
 from glassformer.core.files import scratch_folder
 from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.sources import capture_stdin
-from glassformer.metrics.comparison import judged
+from glassformer.metrics.comparison import judge
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of
 from glassformer.recipe.recipe import Recipe
@@ -83,7 +83,7 @@ def _scores(
         found = task.objective.baselines(split, how, train)
     except GlassformerError as error:
         found = {"missing": str(error)}
-    return scores | ({"baselines": judged(found, scores)} if found else {})
+    return scores | ({"baselines": judge(found, scores)} if found else {})
 
 
 def _opened(task: Task, data: DataConfig, scratch: Path, split: str) -> tuple[Task, Training]:

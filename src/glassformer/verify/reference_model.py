@@ -115,7 +115,7 @@ class ReferenceModel:
         """Rows of E (times √d in the 2017 model), or patches times W_emb after learned tokens."""
         c, x = self.config, sample.elements
         if c.elements == "tokens":
-            of = table if self.config.source_vocab_size else "embed"  # else words are shared
+            of = table if c.source_vocab_size else "embed"  # else words are shared
             rows = self.weights[f"{of}.element.weight"][x]
             rows = rows * math.sqrt(c.d_model if c.embedding_scale else 1)
             for part in sample.parts:  # times W, plus their type's vector, plus that of their place
@@ -225,8 +225,7 @@ class ReferenceModel:
     def feed_forward(self, name: str, x: Array) -> Array:
         """φ(x W₁ + b₁) W₂ + b₂; gated: (φ(x W_g + b_g) ⊙ (x W₁ + b₁)) W₂ + b₂ (equation 10)."""
         phi, up = ref.PHI[self.config.activation], self.linear(f"{name}.up_proj", x)
-        gated = self.config.gated
-        hidden = phi(self.linear(f"{name}.gate_proj", x)) * up if gated else phi(up)
+        hidden = phi(self.linear(f"{name}.gate_proj", x)) * up if self.config.gated else phi(up)
         return self.linear(f"{name}.down_proj", hidden)
 
     def attend_half(self, name: str, x: Array, sample: Sample, source: Source | None) -> Array:
@@ -266,30 +265,26 @@ class ReferenceModel:
                 factor = c.d_model**-0.5 if c.head_scale else 1.0
                 return self.linear("head", hidden * factor, tied)
             case "masked_lm":
-                gamma, beta = self.weights["head.norm.weight"], self.weights["head.norm.bias"]
+                gamma, beta = (self.weights[f"head.norm.{name}"] for name in ("weight", "bias"))
                 h = ref.PHI[c.head_activation or "gelu"](self.linear("head.dense", hidden))
                 return self.linear("head.unembed", ref.layer_norm(h, gamma, beta, c.epsilon), tied)
-            case "tag":
-                return self.linear("head.proj", hidden)
             case "classify" if c.distilled:
                 maps = enumerate(("head.proj", "head.distilled_proj"))
                 return np.mean([self.linear(name, hidden[i]) for i, name in maps], axis=0)
-            case "classify":
-                return self.linear("head.proj", self.pooled(hidden, self.positions(sample)))
-            case "pool":
-                return self.pooled(hidden, self.positions(sample))
-            case _:
-                return hidden
+            case "classify" | "pool":
+                hidden = self.pool(hidden, self.positions(sample))
+        return self.linear("head.proj", hidden) if c.head in ("tag", "classify") else hidden
 
-    def pooled(self, hidden: Array, sample: Sample) -> Array:
+    def pool(self, hidden: Array, sample: Sample) -> Array:
         """One vector: the last real row (Note D), the first, or the mean of all but registers; then
         BERT's dense layer if there is one."""
         real = np.flatnonzero(sample.valid)
         real = real[np.argsort(sample.position[real])]
-        at = {"first": real[:1], "last": real[-1:], "mean": real[self.ahead :]}[self.config.pool]
+        c = self.config
+        at = {"first": real[:1], "last": real[-1:], "mean": real[self.ahead :]}[c.pool]
         x = hidden[at].mean(0)
-        phi = ref.PHI[self.config.head_activation or "tanh"]
-        return phi(self.linear("head.dense", x)) if self.config.pooler else x
+        phi = ref.PHI[c.head_activation or "tanh"]
+        return phi(self.linear("head.dense", x)) if c.pooler else x
 
     def logits(self, sample: Sample, source: Sample | None = None) -> Array:
         """The whole forward pass."""

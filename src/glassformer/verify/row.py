@@ -86,15 +86,11 @@ def rows_of(gaps: Iterable[Gap]) -> Iterator[Row]:
         if errors := found[claim]:
             error, scale, place = max(errors, key=lambda one: one[0] / one[1])
             place = f"worst of {len(errors)}: {place}" if len(errors) > 1 else place
-            yield Row(
-                line["note"],
-                line["equation"],
-                line["formula"],
-                f"glassformer.{line['function']}",
-                error,
-                scale * TOLERANCES[line["tolerance"]],
-                "; ".join(filter(None, (line["detail"], place))),
-            )
+            detail = "; ".join(filter(None, (line["detail"], place)))
+            tolerance = scale * TOLERANCES[line["tolerance"]]
+            function = f"glassformer.{line['function']}"
+            texts = (line[name] for name in ("note", "equation", "formula"))
+            yield Row(*texts, function, error, tolerance, detail)
 
 
 def numbers(value: ArrayLike | torch.Tensor) -> NDArray[np.float64]:
@@ -135,12 +131,12 @@ def table(rows: Iterable[Row]) -> str:
 
 def summary(rows: Iterable[Row]) -> str:
     """One sentence: how many rows passed, and where the first failure is."""
-    rows = list(rows)
+    number = counted(len(rows := list(rows)), "row")
     failed = [row for row in rows if not row.passed]
     if not failed:
-        return f"All {counted(len(rows), 'row')} passed."
+        return f"All {number} passed."
     first = f"first {failed[0].equation} ({failed[0].function})"
-    return f"{len(failed)} of {counted(len(rows), 'row')} failed, {first}."
+    return f"{len(failed)} of {number} failed, {first}."
 
 
 def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.batch import IGNORE, Batch, Part
 from glassformer.inspect.look import run
 from glassformer.layers.attention.cache import Cache
 from glassformer.layers.losses import cross_entropy
@@ -76,20 +76,16 @@ class Production:
             batch, x = copy.deepcopy(batch.to("cpu")), batch.elements.cpu().clone()
             x = x.double() if x.is_floating_point() else x
             self.batch = replace(batch, elements=x, at=None)
-            found: dict[str, Tensor] = {}
-            keep = lambda path, _, inputs, result: found.update(
+            norms: dict[str, Tensor] = {}
+            keep = lambda path, _, inputs, result: norms.update(
                 {path: result, f"{path}.input": inputs[0]}
             )
-            hooks = [
-                one.register_forward_hook(partial(keep, path))
-                for path, one in self.model.named_modules()
-                if path.endswith("norm")
-            ]
+            for path, one in self.model.named_modules():
+                if path.endswith("norm"):
+                    one.register_forward_hook(partial(keep, path))
             output, tape = run(self.model, self.batch, ["*"], gradients=True)
-            for hook in hooks:
-                hook.remove()
+            self.values = {**tape.kept, **norms, "logits": output.logits}
             self.fused, light = run(self.model, self.batch, ["*.z"])
-        self.values = {**tape.kept, **found, "logits": output.logits}
         self.fused_z = light.kept
         self.sides = [side for side in ("encoder", "decoder") if getattr(self.model, side)]
         for side in self.sides:
@@ -114,8 +110,7 @@ class Production:
 
     def batch_of(self, side: str) -> Batch:
         """The part of the batch that goes into that side."""
-        source = self.batch.source
-        return self.batch if source is None or side == "decoder" else source
+        return (side == "encoder" and self.batch.source) or self.batch
 
     def steps(self, row: int) -> list[Gap]:
         """Equations 1, 3 to 13 and 18, each step from production's own input of that step."""
@@ -200,11 +195,11 @@ class Production:
             u = torch.zeros_like(after, requires_grad=True)
             (back,) = torch.autograd.grad(after, before, u, create_graph=True)
             (got,) = torch.autograd.grad(back, u, w, retain_graph=True)
-        sample, source = reference.positions(sample_of(self.batch_of(side), 0)), None
+        place = lambda of: reference.positions(sample_of(self.batch_of(of), 0))
+        source = None
         if self.sides[0] != side:
-            encoded = reference.positions(sample_of(self.batch_of("encoder"), 0))
-            source = array(self.values["encoder.out"][0]), encoded
-        half = lambda x: reference.attend_half(name, x, sample, source)
+            source = array(self.values["encoder.out"][0]), place("encoder")
+        half = lambda x: reference.attend_half(name, x, place(side), source)
         expected = ref.derivative(half, array(before[0]), array(w[0]))
         return Gap(variant("gradient", *self.cases), name, got[0], expected)
 
@@ -230,21 +225,18 @@ def sample_of(batch: Batch, row: int) -> Sample:
         values = torch.tensor([[default]]) if values is None else values
         return values.expand(rows, length)[row].numpy()
 
-    parts = []
-    for part in batch.parts:
+    def patches(part: Part) -> Patches:
         here = part.at // length == row
-        parts.append(
-            Patches(
-                part.name, *(t[here].numpy() for t in (part.at % length, part.values, part.index))
-            )
-        )
+        fields = part.at % length, part.values, part.index
+        return Patches(part.name, *(field[here].numpy() for field in fields))
+
     return Sample(
         elements[row].numpy(),
         for_elements(p.position),
         for_elements(p.document),
         for_elements(p.valid, 1).astype(bool),
         for_elements(batch.token_type_ids),
-        tuple(parts),
+        tuple(map(patches, batch.parts)),
     )
 
 

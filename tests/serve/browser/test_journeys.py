@@ -89,7 +89,7 @@ def test_a_slider_moves_the_matrix_as_the_formula_says(opened, explorer_of):
         values = [number(cell) for cell in shown[1 : row + 2]]
         assert values == pytest.approx(own[: row + 1], rel=6e-4, abs=1e-9)
     assert after != before
-    edited = look.edited([Temperature("decoder.blocks.1.attention.scores", head=0, tau=2.5)])
+    edited = look.edit([Temperature("decoder.blocks.1.attention.scores", head=0, tau=2.5)])
     assert torch.allclose(edited.pattern(1, 0).double(), hot, atol=1e-6)
 
 

@@ -13,7 +13,7 @@ from serve.browser.seeing import number, settled, table
 
 def look_of(explorer, edits=()):
     seen = own_look(explorer, first(explorer))
-    return seen.edited(edits) if edits else seen
+    return seen.edit(edits) if edits else seen
 
 
 def test_the_atlas_is_walked_by_keys_and_enter_opens_the_head(opened):

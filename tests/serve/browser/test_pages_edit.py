@@ -39,7 +39,7 @@ def test_a_head_is_silenced_by_one_switch_and_the_outcome_is_the_models(
     page.get_by_label("Say nothing (0)").check(force=True)
     page.wait_for_selector(".pair-change")
     clean = look_of(explorer_of(family))
-    edited = clean.edited([Zero(f"{stack}.blocks.1.attention.z", head=0)])
+    edited = clean.edit([Zero(f"{stack}.blocks.1.attention.z", head=0)])
     at = -1 if family == "classify" else 1  # the position; a class is the answer to the whole
     rows = [look.probabilities(at) for look in (clean, edited)]
     shown = after(page)
@@ -161,7 +161,7 @@ def test_the_same_edit_everywhere_is_each_edit_alone(opened, explorer_of):
     answer = int(look.logits[2].argmax())
     for layer in range(layers):
         for position in range(length):
-            edited = look.edited([Mean(f"encoder.blocks.{layer}.resid_post", position=position)])
+            edited = look.edit([Mean(f"encoder.blocks.{layer}.resid_post", position=position)])
             change = float(edited.logits[2, answer] - look.logits[2, answer])
             assert number(shown[layer][position]) == pytest.approx(change, rel=2e-3, abs=2e-5)
 

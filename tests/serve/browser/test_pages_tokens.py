@@ -92,7 +92,7 @@ def test_a_hidden_token_is_the_edit_that_hides_it(tokens, explorer_of):
     page.get_by_role("button", name="Hide the token from attention").click()
     settled(page)
     assert page.locator(".token-chip.is-hidden").count() == 1
-    look = look_of(explorer_of("lm")).edited([Mask("decoder.blocks.*.attention.scores", key=2)])
+    look = look_of(explorer_of("lm")).edit([Mask("decoder.blocks.*.attention.scores", key=2)])
     rows = page.locator(".pair-row:not(.pair-head)").evaluate_all(
         "rows => rows.map(r => r.getAttribute('aria-label'))"
     )

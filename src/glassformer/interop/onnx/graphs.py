@@ -102,7 +102,7 @@ def graphs(model: Transformer, images: ImageReader | None = None) -> dict[str, G
         read = lambda given: Batch(given[PATCHES])
         inputs = {PATCHES: ("batch", config.max_length, config.patch_width)}
     else:
-        read = lambda given: Batch(images.patches(images.normalized(given[PIXELS])))
+        read = lambda given: Batch(images.patches(images.normalize(given[PIXELS])))
         inputs = {PIXELS: ("batch", *images.shape)}
     outputs = ["vectors" if config.gives_vectors else "logits"]
     return {"model": Graph(lambda given: [model(read(given)).logits], inputs, outputs, model)}

@@ -82,8 +82,8 @@ class ImageProcessor(MediaProcessor[ImageReader]):
             pixels = self._augmentation(pixels, numbers, step)
         if step is not None and self._config.mixes:
             nothing = np.zeros(len(numbers), np.int64)
-            pixels, _ = self._augmentation.mixed(pixels, nothing, 1, numbers, step)
-        return self.reader.patches(self.reader.normalized(pixels))
+            pixels, _ = self._augmentation.mix(pixels, nothing, 1, numbers, step)
+        return self.reader.patches(self.reader.normalize(pixels))
 
     def mixed(
         self, targets: np.ndarray, n_classes: int, numbers: Sequence[int], step: int
@@ -93,7 +93,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
             return targets
         height, width, _ = self.reader.shape
         blank, chosen = np.zeros((len(numbers), height, width, 1), np.uint8), np.asarray(numbers)
-        return self._augmentation.mixed(blank, targets, n_classes, chosen, step)[1]
+        return self._augmentation.mix(blank, targets, n_classes, chosen, step)[1]
 
     def label(self, row: int, column: int) -> str:
         """See `MediaProcessor`."""
@@ -126,6 +126,6 @@ class ImageProcessor(MediaProcessor[ImageReader]):
 def _with_size(config: ImageConfig, train: Sequence[Picture], skip: bool) -> ImageConfig:
     for image in train[:-1] if skip else ():
         with suppress(DataError):
-            return config.seen(image.pixels())
+            return config.fill_in(image.pixels())
     with hinting(skip):
-        return config.seen(train[-1 if skip else 0].pixels())
+        return config.fill_in(train[-1 if skip else 0].pixels())

@@ -180,7 +180,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
                 )
             found[name] = MediaInputs(self, kept, rows)
         if "train" in found:  # whose mean and deviation the reader has
-            self.reader = self.reader.resolved(found["train"].array)
+            self.reader = self.reader.resolve(found["train"].array)
         return found
 
     def _request(self, records: Records) -> dict[str, Any]:

@@ -179,7 +179,7 @@ class Pixels(GeneratedTokens):
 
     def opening(self) -> list[str]:
         """See `Objective`."""
-        return [self.palette.described(), *super().opening()]
+        return [self.palette.summary(), *super().opening()]
 
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
@@ -262,7 +262,7 @@ class Pixels(GeneratedTokens):
     def card(self) -> Card:
         """See `Objective`."""
         card = super().card()
-        return replace(card, tokenizer=f"{card.tokenizer}; {self.palette.described()}")
+        return replace(card, tokenizer=f"{card.tokenizer}; {self.palette.summary()}")
 
     @property
     def use(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
-from glassformer.inspect.alignment import aligned, pharaoh
+from glassformer.inspect.alignment import align_texts, pharaoh
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.parts_inputs import part_of
 from glassformer.processors.tokens.sequence_builder import TEXT
@@ -213,7 +213,7 @@ class Translate(OfText[TranslateOptions], Writer[TranslateOptions]):
         alignment, listed = None, self.how(options).n_best > 1
         if options.alignments:
             heads = options.layer or None, options.head or None
-            alignment = aligned(self.model, self.processor.pair, one.given, text.text, *heads)
+            alignment = align_texts(self.model, self.processor.pair, one.given, text.text, *heads)
         return Translation(
             **vars(text),
             is_blank=not one.windows,
