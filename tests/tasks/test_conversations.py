@@ -54,7 +54,7 @@ def test_answers_are_learned_and_questions_are_not(talker, tmp_path):
     )
     nats = answers["loss"] * answers["tokens"]
     assert answers["bits_per_byte"] == pytest.approx(nats / math.log(2) / letters, rel=0.1)
-    run.processor.facts = replace(run.processor.facts, predicts_all=True)
+    run.processor.facts = replace(run.processor.facts, speakers=False)
     every = run.evaluate(data=path)
     rest = every["tokens"] - answers["tokens"]
     prompts = (every["loss"] * every["tokens"] - nats) / rest

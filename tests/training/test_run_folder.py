@@ -16,7 +16,7 @@ from glassformer.models.weights import load_model
 from glassformer.processors.catalogue import PROCESSORS
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.catalogue import KINDS, OF_INPUT, kinds_of
+from glassformer.tasks.catalogue import KINDS, kinds_of
 from glassformer.training.loop.prepare import prepare
 from small_runs import data_config, go, recipe, text_file
 from small_tasks import class_recipe
@@ -194,14 +194,14 @@ def test_a_run_resumes_from_another_folder(tmp_path, monkeypatch):
 
 def test_every_task_and_every_processor_is_whole():
     """Whoever adds one is told at once what it lacks."""
-    kinds = (*(of.objective for of in (*KINDS.values(), *OF_INPUT.values())), *PROCESSORS.values())
+    kinds = (*(of.objective for of in KINDS.values()), *PROCESSORS.values())
     assert not any(map(inspect.isabstract, kinds))
     assert KINDS.keys() == PIPELINES.keys()
     for name, of in PIPELINES.items():
         assert set(of.inputs) <= PROCESSORS.keys()
         for given in of.inputs:
             recipe = Recipe.parse({"task": name, "processor": {"input": given}})
-            kind = OF_INPUT.get(given, KINDS[name])
+            kind = KINDS[name]
             assert kinds_of(recipe) == (kind, PROCESSORS[given])
             assert kind.uses(given)
             assert set(kind.metrics(given)) <= SCORES.keys()

@@ -30,6 +30,8 @@ class Example:
     """int64 [W]: indices into `ids`."""
     token_type_ids: np.ndarray | None = None
     """int64 [T]: the segment of each element."""
+    said: np.ndarray | None = None
+    """bool [T]: whether each element is of the assistant's messages in a conversation."""
     patches: tuple[Patches, ...] = ()
     answer: np.ndarray | None = None
     """int32 [A]: the tokens to be generated, the end symbol included."""

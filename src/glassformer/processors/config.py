@@ -119,8 +119,8 @@ class ModelFacts:
     """Whether every input is a pair of texts."""
     vocab_size: int = 0
     """Token ids that the model reads; 0: that is not known yet."""
-    predicts_all: bool = False
-    """Whether every token of a conversation is a target, not only those of answers."""
+    speakers: bool = True
+    """Whether a conversation says which of its elements are the assistant's."""
 
     @classmethod
     def of(cls, model: ModelConfig, length: int | None = None, **more: Any) -> Self:

@@ -1,14 +1,13 @@
-"""The processor of conversations: messages in a template, packed; answers are what is predicted.
+"""The processor of conversations: messages in a template, packed.
 
-ids       <|user|>  2 + 2 ?  <eos>  <|assistant|>  4      <eos>
-targets                                            4      <eos>
+ids     <|user|>  2 + 2 ?  <eos>  <|assistant|>  4      <eos>
+said                                             x      x
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from glassformer.core.batch import Batch
@@ -44,6 +43,7 @@ class MessagesProcessor(PackedProcessor):
     records = staticmethod(conversations)
     columns = ("messages_field",)
     frame, reads = ("", ""), "a message of the user"
+    summary = "answers messages"
     template: ChatTemplate  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @classmethod
@@ -94,20 +94,14 @@ class MessagesProcessor(PackedProcessor):
         return record
 
     def windows(self, given: Any) -> list[Window]:
-        """See `Processor`: the beginning of a conversation; none where no target is in it."""
+        """See `Processor`: the whole conversation, with the marks of the assistant's text."""
         if isinstance(given, Conversation):
             try:
                 return self.windows(given.messages)
             except DataError as error:
                 raise DataError(f"{given.where}: {error}") from None
-        every = self.facts.predicts_all
-        said = self.template.encode(given, answers=not every)
-        kept = said.ids[: self.facts.window + 1]
-        at = np.arange(len(kept) - 1) if every else np.flatnonzero(said.answers[1 : len(kept)])
-        if not len(at):
-            return []
-        example = Example(kept[:-1], targets=kept[at + 1].astype(np.int64), at=at)
-        return [Window(example, cut=len(said.ids) - len(kept))]
+        one = self.template.encode(given, answers=self.facts.speakers)
+        return [Window(Example(one.ids, said=one.answers if self.facts.speakers else None))]
 
     def encode_given(self, given: Any) -> EncodedInput:
         """See `PackedProcessor`: messages up to the next answer, or a whole conversation."""

@@ -1,7 +1,8 @@
 """Base of processors with a tokenizer: files, framing, packed batches, piece dropout."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, filterfalse, islice
 from pathlib import Path
@@ -21,7 +22,7 @@ from glassformer.models.config import ModelConfig
 from glassformer.processors.config import UNCHANGED, Augmentations, ModelFacts, ProcessorConfig
 from glassformer.processors.init_from import readers_of, tokenizer_of
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
-from glassformer.processors.processor import Processor, check_length, ids_of
+from glassformer.processors.processor import Processor, Window, check_length, ids_of
 from glassformer.processors.stored import FILE, load_tokenizer
 from glassformer.processors.tokens.chat_template import ChatTemplate
 from glassformer.processors.tokens.elements import Content, EncodedInput, token_elements
@@ -42,6 +43,15 @@ class PackedInputs(Inputs):
         owners = np.repeat(np.arange(len(records)), [len(windows) for windows in found])
         super().__init__(records, owners)
         self._windows = [*chain.from_iterable(found)]
+
+    def with_targets(self, change: Callable[[Window], Window | None]) -> "PackedInputs":
+        """Return these inputs with the windows that `change` returns, in which their targets are;
+        None: a window is left out."""
+        found, pairs = copy(self), zip(self.owner.tolist(), map(change, self._windows), strict=True)
+        kept = [(owner, window) for owner, window in pairs if window is not None]
+        found.owner = np.array([owner for owner, _ in kept], np.int64)
+        found._windows, found.has_targets = [window for _, window in kept], True
+        return found
 
     @property
     def cut(self) -> list[int]:

@@ -134,7 +134,7 @@ class Recipe:
             overlap=self.data.overlap,
             paired=self.data.pair_field is not None,
             word_at=self.processor.tag_piece if PIPELINES[self.task].words else None,
-            predicts_all=self.data.loss_on == "all",
+            speakers=self.data.loss_on == "answers",
         )
 
     def values(self) -> Values:

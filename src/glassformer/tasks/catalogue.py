@@ -14,7 +14,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.objectives.answers import Answers
 from glassformer.tasks.objectives.classes import InputClasses
 from glassformer.tasks.objectives.masked import MaskedTokens
-from glassformer.tasks.objectives.next_token import AnswerTokens, NextToken
+from glassformer.tasks.objectives.next_token import NextToken
 from glassformer.tasks.objectives.pixels import Pixels
 from glassformer.tasks.objectives.vectors import Vectors
 from glassformer.tasks.objectives.words import WordClasses
@@ -40,7 +40,7 @@ ANSWERS = Kind(
 )
 KINDS = {
     "text-generation": Kind(
-        NextToken, (Generate, Chat, Score, Choose, Embed), GENERATES, "continues a text"
+        NextToken, (Generate, Chat, Reply, Score, Choose, Embed), GENERATES, "continues a text"
     ),
     "fill-mask": Kind(
         MaskedTokens,
@@ -66,12 +66,6 @@ KINDS = {
     ),
     "feature-extraction": Kind(Vectors, (Embed,), ("vectors",), "computes vectors"),
 }
-OF_INPUT = {
-    "messages": Kind(
-        AnswerTokens, (Chat, Reply, Score, Choose, Embed), GENERATES, "answers messages"
-    ),
-}
-"""Inputs with a kind of their own, whatever the task."""
 
 
 def kinds_of(recipe: Recipe) -> tuple[Kind, type[Processor]]:
@@ -85,7 +79,7 @@ def kinds_of(recipe: Recipe) -> tuple[Kind, type[Processor]]:
             f"task={recipe.task!r} does not read input={given!r}; use "
             f"{' or '.join(dict.fromkeys(known))}."
         )
-    kind = OF_INPUT.get(given, KINDS[recipe.task])
+    kind = KINDS[recipe.task]
     if best not in (metrics := kind.metrics(given)):
         raise ConfigError(
             f"train.evaluate.best={best!r} is no score of task={recipe.task!r}; use "

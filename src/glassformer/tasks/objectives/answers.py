@@ -192,7 +192,7 @@ class Answers(GeneratedTokens):
 
     @property
     def use(self) -> str:
-        """See `ExampleObjective`."""
+        """See `Objective`."""
         if self.writer.lines:
             return super().use
         given = "".join(f" --{kind} FILE" for kind in self.processor.readers)

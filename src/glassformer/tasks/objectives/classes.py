@@ -229,7 +229,7 @@ class InputClasses(LabelObjective):
 
     @property
     def use(self) -> str:
-        """See `ExampleObjective`."""
+        """See `Objective`."""
         patches = self.processor.elements == "patches"
         return f"glassformer classify {self.folder} {'FILE ...' if patches else '< lines'}"
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.core.batch import Batch
-from glassformer.core.errors import plural
 from glassformer.data.example import Example
 from glassformer.data.order import spread
 from glassformer.data.records.pairs import PairText
@@ -18,7 +17,7 @@ from glassformer.processors.inputs import Inputs
 from glassformer.processors.tokens.elements import EncodedInput
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.objectives.feed import ExampleFeed
-from glassformer.tasks.objectives.objective import Card, Objective, Sample
+from glassformer.tasks.objectives.objective import Objective, Sample
 
 LONGEST = 400
 
@@ -87,21 +86,6 @@ class ExampleObjective(Objective):
         """The first `n` records to show, and the same as inputs of requests."""
         records = self.split(self.shown_split).records[:n]
         return records, [one for record in records for one in self.processor.request_of(record)]
-
-    @property
-    def use(self) -> str:
-        """A command that uses the model."""
-        return f"glassformer {self.task.verb} {self.folder} < lines"
-
-    def card(self) -> Card:
-        """See `Objective`."""
-        train, noun = self.recipe.train, f"{self.processor.noun}s"
-        size = f"{train.batch_size} {noun}"
-        if train.batch_tokens is not None:
-            size = f"at most {train.batch_tokens:,} {plural(self.processor.unit)}"
-        read = "; ".join(self.processor.description()).removeprefix("tokenizer: ")
-        reads = "Tokenizer" if self.processor.elements == "tokens" else noun.capitalize()
-        return Card(read, size, f"{self.use}\nglassformer evaluate {self.folder}", reads)
 
 
 class GeneratedTokens(ExampleObjective):

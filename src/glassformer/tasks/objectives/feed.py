@@ -6,6 +6,7 @@ windows, or examples with targets ──order──> rows of a step ──cut─
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -14,10 +15,11 @@ import numpy as np
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import counted, plural
-from glassformer.data.collate import Share, micro_batches, windows
+from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
 from glassformer.data.order import WindowOrder
 from glassformer.data.tokens import training_order
 from glassformer.processors.inputs import Order, Sizes
+from glassformer.tasks.evaluate import Evaluation
 
 READ_WHOLE = 1 << 20
 """Tokens up to which all of a split are hashed."""
@@ -62,6 +64,21 @@ class Feed(ABC):
         ...
 
     @property
+    def validated(self) -> bool:
+        """Whether there is a validation split."""
+        return "validation" in self.objective.data
+
+    @property
+    @abstractmethod
+    def size(self) -> str:
+        """Amount of training data in a step, in words."""
+        ...
+
+    def check(self) -> None:
+        """Raise DataError for data that are too small or too long to train on."""
+        return
+
+    @property
     def extent(self) -> str:
         """Amount of training data, in words."""
         return f"{self.elements:,} {plural(self.processor.unit)}"
@@ -99,6 +116,29 @@ class WindowFeed(Feed):
     def parts(self) -> int:
         """See `Feed`."""
         return self.recipe.train.micro_batches
+
+    @property
+    def validated(self) -> bool:
+        """See `Feed`: at least one token must have another before it."""
+        return super().validated and len(self.objective.data["validation"].tokens) >= 2
+
+    @property
+    def size(self) -> str:
+        """See `Feed`."""
+        return f"{self.sequences} x {self.length} tokens"
+
+    def check(self) -> None:
+        """Raise DataError for less text than one training sequence needs."""
+        _ = self.order
+
+    def scored(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
+        """Yield the windows of a split that an evaluation scores."""
+        rows = of.rows or max(1, 4096 // longest)
+        yield from evaluation_windows(self.objective.split(split), rows, longest, of.limit)
+
+    def n_bytes(self, split: str) -> int:
+        """Return the number of UTF-8 bytes of the text of a split."""
+        return self.objective.split(split).n_bytes
 
     @property
     def fingerprint(self) -> str:
@@ -157,6 +197,14 @@ class ExampleFeed(Feed):
         examples = iter(self.objective.with_targets(numbers, step) if numbers else ())
         filled = [[[next(examples) for _ in row] for row in piece] for piece in own]
         return Share([self.objective.collate(piece) for piece in filled], pieces.first, pieces.idle)
+
+    @property
+    def size(self) -> str:
+        """See `Feed`."""
+        train = self.recipe.train
+        if train.batch_tokens is None:
+            return f"{train.batch_size} {self.processor.noun}s"
+        return f"at most {train.batch_tokens:,} {plural(self.processor.unit)}"
 
     @property
     def length(self) -> int:

@@ -21,8 +21,8 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.objectives.feed import WindowFeed
-from glassformer.tasks.objectives.next_token import WindowObjective
-from glassformer.tasks.objectives.objective import Card, Sample
+from glassformer.tasks.objectives.next_token import with_next_tokens
+from glassformer.tasks.objectives.objective import Card, Objective, Sample
 from glassformer.tokenizers.text import Tokenizer
 
 EVALUATION = 1 << 62
@@ -48,7 +48,7 @@ class MaskedFeed(WindowFeed):
         return Share(batches, pieces.first, pieces.idle)
 
 
-class MaskedTokens(WindowObjective):
+class MaskedTokens(Objective):
     """Hidden tokens of running text, each predicted from both sides of it."""
 
     feeds = MaskedFeed
@@ -92,6 +92,10 @@ class MaskedTokens(WindowObjective):
             pieces[at] = f"[{own}]" if guess == target else f"[{own}|{wanted}]"
         text = (" " if tokenizer.kind == "word" else "").join(pieces)
         return Sample(text, {"sample": text})
+
+    def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
+        """See `Objective`: with the next tokens as targets."""
+        return with_next_tokens(super().batch_to_check(model, text), model.config.max_length)
 
     def card(self) -> Card:
         """See `Objective`."""

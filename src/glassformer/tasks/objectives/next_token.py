@@ -1,143 +1,72 @@
-"""Text generation: the next token of running text (Notes B, D, E)."""
+"""Text generation: the next token of running text, or of the assistant's messages (Notes B, D, E).
 
-from collections.abc import Iterator, Sequence
+ids       <|user|>  2 + 2 ?  <eos>  <|assistant|>  4      <eos>
+targets                                            4      <eos>
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from glassformer.core.batch import IGNORE, Batch
 from glassformer.core.errors import ConfigError, DataError, counted
-from glassformer.data.collate import evaluation_windows
+from glassformer.data.example import Example
 from glassformer.data.order import spread
 from glassformer.data.records.conversations import ASSISTANT, Conversation, Messages
 from glassformer.models.transformer import Transformer
-from glassformer.processors.inputs import Inputs
+from glassformer.processors.processor import Window
+from glassformer.processors.tokenized import PackedInputs
 from glassformer.processors.tokens.elements import EncodedInput
+from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
-from glassformer.tasks.objectives.examples import GeneratedTokens
-from glassformer.tasks.objectives.feed import WindowFeed
-from glassformer.tasks.objectives.objective import Card, Objective, Sample
+from glassformer.tasks.objectives.examples import ExampleObjective
+from glassformer.tasks.objectives.feed import ExampleFeed, WindowFeed
+from glassformer.tasks.objectives.objective import Sample
 from glassformer.tasks.predictors.chat import Chat
 from glassformer.tasks.predictors.generate import Generate
 
 SHOWN = 3
 
 
-class WindowObjective(Objective):
-    """Windows of running text; training predicts some of its tokens."""
-
-    feeds = WindowFeed
-
-    def check_size(self) -> None:
-        """Raise DataError for less text than one training sequence needs."""
-        _ = self.feed.order
-
-    @property
-    def validated(self) -> bool:
-        """See `Objective`: at least one token must have another before it."""
-        return "validation" in self.data and len(self.data["validation"].tokens) >= 2
-
-    def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
-        """See `Objective`: with the next tokens as targets."""
-        batch, most = super().batch_to_check(model, text), model.config.max_length
-        if not 2 <= (n := batch.elements.shape[1]) <= most:
-            raise ConfigError(
-                f"The text has {counted(n, 'token')}; between 2 and the context of {most} are "
-                "needed."
-            )
-        targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
-        return replace(batch, targets=targets)
-
-    def card(self) -> Card:
-        """See `Objective`."""
-        tokenizer, chats = self.processor.tokenizer, self.processor.template is not None
-        return Card(
-            f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens",
-            f"{self.feed.sequences} x {self.feed.length} tokens",
-            f"glassformer chat {self.folder}\n"
-            * chats
-            + f'glassformer generate {self.folder} --prompt "..."\n'
-            f"glassformer evaluate {self.folder}",
-        )
-
-
-class NextToken(WindowObjective):
-    """The next token of running text."""
-
-    def encode(self, given: Any) -> EncodedInput:
-        """See `Objective`: up to the next token."""
-        return self.processor.prompt(given)
-
-    def measured(self) -> list[str]:
-        """See `Objective`."""
-        longest = self.recipe.model.max_length
-        return [f"Each token is predicted from those before it in a window of at most {longest:,}."]
-
-    def evaluate(
-        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
-    ) -> dict[str, Any]:
-        """See `Objective`."""
-        tokens, length = self.split(split), model.config.max_length
-        rows = of.rows or max(1, 4096 // length)
-        batches = evaluation_windows(tokens, rows, length, of.limit)
-        score = evaluate(model, batches, of.precision, of.processes)
-        if not score.tokens:
-            raise DataError(
-                f"the {tokens.described} has no token to predict; use a longer one, or set "
-                "data.validation.fraction=0"
-            )
-        return score.result(tokens.n_bytes if of.limit is None else None)
-
-    def sampled(self, model: Transformer) -> Sample:
-        """See `Objective`: `train.sample.prompt` continued, the same for the same weights."""
-        train, tokenizer = self.recipe.train, self.processor.tokenizer
-        prompt = train.sample.prompt
-        if not len(tokenizer.encode(prompt)):  # as spaces are to a tokenizer of words
-            prompt = tokenizer.decode([int(self.split("train").tokens[0])])
-        chosen = {"max_new_tokens": train.sample.tokens, "temperature": 0.8, "seed": train.seed}
-        how = GenerateConfig.parse({**chosen, "overflow": "window"})
-        text = prompt + Generate(model, self.task).complete([prompt], how)[0]
-        return Sample(text, {"sample": text})
-
-
-class AnswerTokens(GeneratedTokens):
-    """The next message of the assistant; every prompt is a message of the user."""
-
-    def check_size(self) -> None:
-        """Raise DataError where no target of the training conversations fits into the model."""
-        for name in ("train", "validation"):
-            if name in self.data and not len(self.data[name].owner):
-                raise DataError(
-                    f"no answer of the {name} conversations is within the {self.window} tokens "
-                    "that the model reads; raise model.max_length"
-                )
+class ConversationFeed(ExampleFeed):
+    """Conversations, packed; their targets are in them."""
 
     @property
     def window(self) -> int:
         """Tokens that are read of a conversation."""
         return self.processor.facts.window
 
-    def targets_of(self, inputs: Inputs, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """See `ExampleObjective`: examples have them."""
-        return [{}] * len(numbers)
+    def check(self) -> None:
+        """Raise DataError where no target of the conversations fits into the model."""
+        data = self.objective.data
+        for name in ("train", "validation"):
+            if name in data and not len(data[name].owner):
+                raise DataError(
+                    f"no answer of the {name} conversations is within the {self.window} tokens "
+                    "that the model reads; raise model.max_length"
+                )
 
     def opening(self) -> list[str]:
-        """See `Objective`: also what is predicted, and what is left out."""
-        examples = self.training.examples(range(len(self.training.owner)))
-        every = self.feed.elements
+        """See `Feed`: also what is predicted, and what is left out."""
+        examples = self.objective.training.examples(range(len(self.objective.training.owner)))
+        every = self.elements
         bearing = sum(len(one.at) for one in examples if one.at is not None)
         said = [
             *super().opening(),
             f"loss is on {bearing:,} of {every:,} tokens ({bearing / every:.1%})",
         ]
-        return [*said, *(one for name in self.data for one in self._left_out(name))]
+        return [*said, *(one for name in self.objective.data for one in self._left_out(name))]
 
     def _left_out(self, split: str) -> Iterator[str]:
         """Yield sentences on what of the conversations of a split is beyond the model."""
-        inputs, limit = self.data[split], f"{self.window} tokens"
+        inputs, limit = self.objective.data[split], f"{self.window} tokens"
         rest = f"{split} conversation"
         if cut := inputs.cut:
             yield (
@@ -150,9 +79,59 @@ class AnswerTokens(GeneratedTokens):
                 "raise model.max_length to use them"
             )
 
+    def scored(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
+        """Yield the packed rows of a split that an evaluation scores."""
+        inputs = self.objective.split(split)
+        groups = inputs.groups(longest)
+        for number in spread(len(groups), of.limit):
+            own = inputs.examples(groups[number])
+            yield from (batch for _, batch in self.processor.batches(own))
+
+    def n_bytes(self, split: str) -> int:
+        """Return the number of UTF-8 bytes of the targets of a split."""
+        inputs, decode = self.objective.split(split), self.processor.tokenizer.decode
+        every = inputs.examples(range(len(inputs.owner)))
+        return sum(len(decode(example.targets).encode()) for example in every)
+
+
+FEEDS = {"documents": WindowFeed, "messages": ConversationFeed}
+
+
+class NextToken(ExampleObjective):
+    """The next token of running text, or of the assistant's messages in conversations."""
+
+    @property
+    def feeds(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `Objective`: as the inputs are stored."""
+        return FEEDS[self.processor.name]
+
+    @property
+    def _runs(self) -> bool:
+        """Whether it learns from running text."""
+        return self.feeds is WindowFeed
+
+    @classmethod
+    def data_of(cls, recipe: Recipe, inputs: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+        """See `Objective`: conversations with their targets."""
+        longest = recipe.train.length or recipe.model.max_length
+        change = partial(_with_targets, longest=longest)
+        return {
+            name: of.with_targets(change) if isinstance(of, PackedInputs) else of
+            for name, of in inputs.items()
+        }
+
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Objective`: up to the next token."""
+        return self.processor.prompt(given)
+
     def measured(self) -> list[str]:
         """See `Objective`."""
-        if self.processor.facts.predicts_all:
+        longest = self.recipe.model.max_length
+        if self._runs:
+            return [
+                f"Each token is predicted from those before it in a window of at most {longest:,}."
+            ]
+        if self.recipe.data.loss_on == "all":
             return ["Loss, perplexity and bits per byte are of every token of a conversation."]
         return [
             "Loss, perplexity, accuracy and bits per byte are of the assistant's text and of the "
@@ -162,15 +141,29 @@ class AnswerTokens(GeneratedTokens):
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """See `Objective`: of the targets alone, in packed rows."""
-        inputs = self.split(split)
-        groups = inputs.groups(model.config.max_length)
-        chosen = (inputs.examples(groups[i]) for i in spread(len(groups), of.limit))
-        batches = (batch for own in chosen for _, batch in self.processor.batches(own))
-        score = evaluate(model, batches, of.precision)
-        decode, every = self.processor.tokenizer.decode, inputs.examples(range(len(inputs.owner)))
-        n_bytes = sum(len(decode(example.targets).encode()) for example in every)
-        return score.result(n_bytes if of.limit is None else None)
+        """See `Objective`: of the targets alone."""
+        batches = self.feed.scored(split, of, model.config.max_length)
+        score = evaluate(model, batches, of.precision, of.processes)
+        if not score.tokens:
+            raise DataError(
+                f"the {self.split(split).described} has no token to predict; use a longer one, or "
+                "set data.validation.fraction=0"
+            )
+        return score.result(self.feed.n_bytes(split) if of.limit is None else None)
+
+    def sampled(self, model: Transformer) -> Sample:
+        """See `Objective`: `train.sample.prompt` continued, the same for the same weights; of
+        conversations answers to the first questions."""
+        if not self._runs:
+            return super().sampled(model)
+        train, tokenizer = self.recipe.train, self.processor.tokenizer
+        prompt = train.sample.prompt
+        if not len(tokenizer.encode(prompt)):  # as spaces are to a tokenizer of words
+            prompt = tokenizer.decode([int(self.split("train").tokens[0])])
+        chosen = {"max_new_tokens": train.sample.tokens, "temperature": 0.8, "seed": train.seed}
+        how = GenerateConfig.parse({**chosen, "overflow": "window"})
+        text = prompt + Generate(model, self.task).complete([prompt], how)[0]
+        return Sample(text, {"sample": text})
 
     def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
         """See `ExampleObjective`: the first questions, their answers and those of the model."""
@@ -189,19 +182,41 @@ class AnswerTokens(GeneratedTokens):
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
         """See `Objective`: with the next tokens as targets."""
-        batch = super().batch_to_check(model, text)
-        targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
-        return replace(batch, targets=targets)
+        return with_next_tokens(super().batch_to_check(model, text), model.config.max_length)
 
-    def card(self) -> Card:
+    @property
+    def use(self) -> str:
         """See `Objective`."""
-        return replace(
-            super().card(),
-            use=f"glassformer chat {self.folder}\nglassformer evaluate {self.folder}",
+        chat = [f"glassformer chat {self.folder}"] * (self.processor.template is not None)
+        text = [f'glassformer generate {self.folder} --prompt "..."'] * self._runs
+        return "\n".join([*chat, *text])
+
+
+def with_next_tokens(batch: Batch, longest: int) -> Batch:
+    """Return a batch with the next tokens as targets; ConfigError: it has one token, or too many
+    for a model."""
+    if not 2 <= (n := batch.elements.shape[1]) <= longest:
+        raise ConfigError(
+            f"The text has {counted(n, 'token')}; between 2 and the context of {longest} are "
+            "needed."
         )
+    targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
+    return replace(batch, targets=targets)
+
+
+def _with_targets(window: Window, longest: int) -> Window | None:
+    """Return the beginning of a conversation with its targets: the assistant's tokens, or all where
+    none are marked; None: there is no target in it."""
+    one = window.example
+    ids = one.ids[: longest + 1]
+    at = np.arange(len(ids) - 1) if one.said is None else np.flatnonzero(one.said[1 : len(ids)])
+    if not len(at):
+        return None
+    example = Example(ids[:-1], targets=ids[at + 1].astype(np.int64), at=at)
+    return Window(example, cut=len(one.ids) - len(ids))
 
 
 def _question(record: Conversation) -> tuple[Messages, str]:
-    """A conversation up to its first answer, and the answer; before a greeting is nothing."""
+    """Return a conversation up to its first answer, and the answer; before a greeting, nothing."""
     place = next(i for i, one in enumerate(record.messages) if one.role == ASSISTANT)
     return record.messages[:place], record.messages[place].content

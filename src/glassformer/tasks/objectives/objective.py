@@ -118,7 +118,7 @@ class Objective(ABC):
     @property
     def validated(self) -> bool:
         """Whether there is a validation split."""
-        return "validation" in self.data
+        return self.feed.validated
 
     @property
     def shown_split(self) -> str:
@@ -162,7 +162,7 @@ class Objective(ABC):
 
     def check_size(self) -> None:
         """Raise DataError for data that are too small or too long to train on."""
-        return
+        self.feed.check()
 
     def scores(
         self, model: Transformer, precision: torch.dtype, processes: Processes = ALONE
@@ -193,10 +193,17 @@ class Objective(ABC):
         """Sample output; None: this task has none."""
         return None
 
-    @abstractmethod
+    @property
+    def use(self) -> str:
+        """A command that uses the model."""
+        return f"glassformer {self.task.verb} {self.folder} < lines"
+
     def card(self) -> Card:
         """Lines of the model card."""
-        ...
+        read = "; ".join(self.processor.description()).removeprefix("tokenizer: ")
+        tokens = self.processor.elements == "tokens"
+        reads = "Tokenizer" if tokens else f"{self.processor.noun}s".capitalize()
+        return Card(read, self.feed.size, f"{self.use}\nglassformer evaluate {self.folder}", reads)
 
     def excerpt(self, batch: Batch) -> str:
         """Beginning of a batch, for an error message."""

@@ -266,7 +266,7 @@ class Pixels(GeneratedTokens):
 
     @property
     def use(self) -> str:
-        """See `ExampleObjective`."""
+        """See `Objective`."""
         return f"glassformer draw {self.folder} --prompt TEXT --out out.png"
 
 

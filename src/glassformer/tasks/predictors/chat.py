@@ -95,5 +95,5 @@ class Chat(Answering[ChatOptions]):
 class Reply(Answering[GenerateOptions]):
     """An answer to a prompt, a message of the user."""
 
-    name, routes, given = "generate", ("completions", "generate"), "prompt"
-    lines = False
+    name, routes, inputs = "generate", ("completions", "generate"), ("messages",)
+    given, lines = "prompt", False

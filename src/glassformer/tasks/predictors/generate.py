@@ -30,7 +30,7 @@ class Continuation(Text):
 class Generate(OfText[GenerateOptions], Writer[GenerateOptions]):
     """Text that continues a text."""
 
-    name, routes = "generate", ("completions", "generate")
+    name, routes, inputs = "generate", ("completions", "generate"), ("documents",)
     lines, streams, continues = False, True, True
     first, given, reply = "\n", "prompt", reply_of("the text behind the prompt")
 
