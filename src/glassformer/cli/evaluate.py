@@ -185,9 +185,9 @@ def print_scores(scores: dict[str, Any]) -> None:
 
 def _baselines(learned: dict[str, Any], scores: dict[str, Any]) -> None:
     """Print the scores of baselines on the same data, and whether the model is not better."""
-    from glassformer.metrics.comparison import compared, verdict
+    from glassformer.metrics.comparison import by_name, verdict
 
-    for name, value in compared(learned).items():
+    for name, value in by_name(learned).items():
         print(f"  {name:{WIDTH}} {value:.4f}  (baseline, {learned['metric'].replace('_', ' ')})")
     if said := verdict(learned, scores):
         print(f"  {said}")
