@@ -151,6 +151,7 @@ def test_weights_saved_over_their_source_stay(tmp_path):
     assert saved_over_its_source(tmp_path, 5) == (5, [])
 
 
+@pytest.mark.slow  # quick: serve/api/test_process.py
 def test_sigterm_lets_streams_finish(run):
     _, took, problems = drain(run("text"), 5)
     assert problems == []
