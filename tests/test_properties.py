@@ -66,10 +66,11 @@ def test_a_parameter_that_is_not_filled_is_found(tmp_path, monkeypatch):
     assert any("is not from the file" in problem for problem in problems)
 
 
-def test_names_that_lead_outside_open_nothing_there(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(names, "FORMS", names.FORMS[::24])
+@pytest.mark.parametrize("every", slow_but([60, 24], 60))
+def test_names_that_lead_outside_open_nothing_there(run, tmp_path, monkeypatch, every):
+    monkeypatch.setattr(names, "FORMS", names.FORMS[::every])
     cases, problems = names.file_names(run("text"), run("pictures"), tmp_path / "names")
-    assert cases > 25
+    assert cases * every > 25 * 24
     assert problems == []
 
 
@@ -151,6 +152,7 @@ def test_weights_saved_over_their_source_stay(tmp_path):
     assert saved_over_its_source(tmp_path, 5) == (5, [])
 
 
+@pytest.mark.slow  # quick: serve/api/test_process.py
 def test_sigterm_lets_streams_finish(run):
     _, took, problems = drain(run("text"), 5)
     assert problems == []

@@ -42,11 +42,12 @@ NAMES = (
 )
 
 
-def hostile_code(run: Path, place: Path) -> tuple[int, list[str]]:
-    """The number of files that hold code, and what was run or asked of the system."""
+def hostile_code(run: Path, place: Path, every: int = 1) -> tuple[int, list[str]]:
+    """The number of files that hold code, of every k-th kind in each file, and what was run or
+    asked of the system."""
     canary, folders = place / "canary", [run]
-    for name in NAMES:
-        for kind, raw in payloads(canary).items():
+    for first, name in enumerate(NAMES):
+        for kind, raw in [*payloads(canary).items()][first % every :: every]:
             folder = Path(shutil.copytree(run, place / f"{name}-{kind}"))
             (folder / name).write_bytes(raw)
             folders.append(folder)

@@ -1,7 +1,7 @@
 """Packed rows hold every example once an epoch, in an order that is a function of (seed, step),
 laid out exactly."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tiny
+from every import slow_but
 from glassformer.core.batch import Batch
 from glassformer.data.collate import packed
 from glassformer.data.example import Example
@@ -266,9 +267,11 @@ def gradients(model, batches: list[Batch], multi: bool):
     return torch.cat(logits), {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
-@pytest.mark.parametrize("position", ["learned", "rotary", "alibi", "relative"])
-@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-@pytest.mark.parametrize("head", HEADS)
+POSITIONS = ("learned", "rotary", "alibi", "relative")
+EVERY = [*product(("encoder", "decoder"), HEADS, POSITIONS)]
+
+
+@pytest.mark.parametrize(("architecture", "head", "position"), slow_but(EVERY, *EVERY[::5]))
 def test_packed_equals_alone_in_logits_and_gradients(architecture, head, position):
     changes = HEADS[head]
     model = tiny.model(architecture=architecture, position=position, **changes)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from datetime import date, timedelta
@@ -20,6 +19,7 @@ from glassformer.data.records.parts import mixed
 from glassformer.data.records.pictures import decode, pictures
 from glassformer.data.records.recordings import recordings
 from glassformer.data.records.tagged import tagged
+from glassformer.demos import __main__ as demos_main
 from glassformer.demos import shapes
 from glassformer.demos.audio import KEYS, MOVEMENTS, RATE, tone
 from glassformer.demos.catalog import DATA, DEMOS, recipe_of
@@ -245,15 +245,19 @@ def test_every_demo_has_a_recipe_without_a_place_on_this_machine():
             assert not str(recipe.data.train.path).startswith("/")
 
 
-def test_the_command_writes_a_data_set_and_refuses_a_folder_that_exists(tmp_path):
-    command = [sys.executable, "-m", "glassformer.demos", "classify", str(tmp_path / "new")]
-    subprocess.run(command, check=True, capture_output=True)
+def test_the_command_writes_a_data_set_and_refuses_a_folder_that_exists(
+    tmp_path, monkeypatch, capsys
+):
+    command = ["glassformer.demos", "classify", str(tmp_path / "new")]
+    monkeypatch.setattr(sys, "argv", command)
+    demos_main.main()
     assert all(
         next((tmp_path / "new").glob(f"{split}.*")).stat().st_size > 10_000 for split in NAMES
     )
-    again = subprocess.run(command, capture_output=True, text=True)
-    assert again.returncode == 2
-    assert "already exists" in again.stderr
+    with pytest.raises(SystemExit) as ended:
+        demos_main.main()
+    assert ended.value.code == 2
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_without_babel_one_sentence_says_what_to_install(monkeypatch, tmp_path):

@@ -322,6 +322,7 @@ def exported(kind: str, folder: Path, cli, **changes: Any) -> gf.Run:
     return run
 
 
+@pytest.mark.slow  # quick: the graph of t5, and what a program prepares
 def test_the_program_beside_a_language_model_writes_what_the_run_writes(tmp_path, cli):
     run = exported("text", tmp_path / "lm", cli, model={"max_length": 32})
     assert printed(tmp_path / "lm" / "onnx") == expected(run, "text")

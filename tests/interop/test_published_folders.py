@@ -76,7 +76,7 @@ def test_every_row_of_verify_holds_on_an_imported_model(name, folder, tmp_path, 
     assert "rows passed" in said.out
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", slow_but(KINDS, "gpt2", "bert-tags", "marian", "deit-teacher"))
 def test_a_folder_opens_as_it_is_and_after_import(name, folder, tmp_path):
     """Nothing is written beside it, and both read an input alike."""
     before = sorted(folder(name).iterdir())

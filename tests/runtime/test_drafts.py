@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from every import slow_but
 from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
 from glassformer.layers.cpu_kernels import ONE_DNN
@@ -85,9 +84,10 @@ def test_no_proposal_changes_a_bit(wrongs, seed):
 
 
 @needs_one_dnn
+@pytest.mark.slow  # quick: the test before this one, and native/test_decoding.py
 @pytest.mark.parametrize(
     "changes",
-    slow_but(KINDS, KINDS[4]),
+    KINDS,
     ids=lambda c: "-".join(str(v) for v in c.values()),
 )
 def test_no_draft_changes_a_bit(changes):

@@ -73,14 +73,11 @@ SOURCES = [row(3, 4), row(6, 5), row(1, 6), row(6, 9), row(2, 10)]
 @pytest.mark.parametrize(
     ("changes", "options"),
     [
-        *((changes, OPTIONS[0]) for changes in KINDS),
-        *((KINDS[at], options) for at, options in enumerate(OPTIONS[1:])),
-        *(
-            pytest.param(changes, options, marks=pytest.mark.slow)
-            for number, changes in enumerate(KINDS)
-            for at, options in enumerate(OPTIONS[1:])
-            if number != at
-        ),
+        (changes, options)
+        if number % len(OPTIONS) == at
+        else pytest.param(changes, options, marks=pytest.mark.slow)
+        for number, changes in enumerate(KINDS)
+        for at, options in enumerate(OPTIONS)
     ],
     ids=str,
 )

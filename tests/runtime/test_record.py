@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
+from every import slow_but
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
 from glassformer.data.collate import padded
@@ -121,7 +122,7 @@ def assert_told(choice, logits, own, cross, place: int, first: int = 0):
 
 
 @named
-@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("double", slow_but([True, False], False))
 def test_watching_changes_no_token_and_no_probability_not_even_in_the_last_bit(changes, double):
     model = tiny.model(**changes)
     model = model if double else copy.deepcopy(model).float()

@@ -44,6 +44,7 @@ def test_a_search_stays_in_its_ranges_and_follows_the_scores(recipe, tmp_path, m
     assert [trial.params for trial in other] != [trial.params for trial in done[:3]]
 
 
+@pytest.mark.slow  # quick: test_sweep.py
 def test_a_killed_search_continues_as_if_it_had_not_been(recipe, tmp_path):
     fields = ["train.optimizer.learning_rate=1e-4..1e-1", "model.dropout=0.0,0.1"]
     whole = sweep(recipe, fields, tmp_path / "whole", trials=3, progress=QUIET)

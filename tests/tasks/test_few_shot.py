@@ -51,6 +51,7 @@ def run(tmp_path_factory):
     return gf.load(folder / "run")
 
 
+@pytest.mark.slow  # quick: training/test_learning.py
 def test_labels_are_learned_from_text_in_the_form_of_the_prompts(run, tmp_path):
     table(tmp_path / "examples.jsonl", rows(12, seed=1))
     asked = run.few_shot(tmp_path / "examples.jsonl", 3, template=FORM)

@@ -113,7 +113,7 @@ def test_the_pitch_is_learned(tmp_path):
         run.classify(tone(400.0, draw))
 
 
-@pytest.mark.slow  # quick: training/test_resume.py, images and recordings
+@pytest.mark.slow  # quick: training/test_resume.py, images
 @pytest.mark.parametrize("name", RECIPES)
 def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     made = RECIPES[name](tmp_path, **{"save.every": 4, "evaluate.every": 4})

@@ -50,6 +50,7 @@ def test_which_of_two_words_comes_first_is_learned(tmp_path):
     assert gf.load(tmp_path / "x").classify(" ".join(new)) == order_label(new)
 
 
+@pytest.mark.slow  # quick: one class of a text
 def test_two_independent_classes_are_learned_at_once(tmp_path):
     """By a decoder, from its last element."""
     data = {"train.path": class_file(tmp_path, 1200, label=two_labels), "validation.fraction": 0.2}

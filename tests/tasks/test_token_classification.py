@@ -358,6 +358,7 @@ def parts_task(folder: Path, rows: list[dict], **changes):
     return tag_recipe(folder, processor={"input": "parts"}, **overlaid(own, changes))
 
 
+@pytest.mark.slow  # quick: words alone, and test_multimodal.py
 def test_words_beside_a_picture_are_tagged_by_what_it_shows(tmp_path, cli):
     result, said = go(parts_task(tmp_path, sky_rows(tmp_path), train=LEARNING), tmp_path / "x")
     assert "4 tags: DAY, NIGHT, O, PLACE" in said

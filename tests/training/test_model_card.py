@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from every import slow_but
 from small_drawings import recipe as drawing_recipe
 from small_runs import go, pair_recipe, recipe
 from small_senses import picture_recipe
@@ -77,7 +78,7 @@ MEASURED = {
 }
 
 
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", slow_but(MEASURED, "masked", "pairs", "spans", "pictures"))
 def test_how_each_task_is_measured(tmp_path, name):
     maker, sentence = MEASURED[name]
     result, _ = go(maker(tmp_path), tmp_path / "x")

@@ -3,17 +3,12 @@ motion."""
 
 import pytest
 
+from every import slow_but
 from serve.browser.seeing import FAINT, FITTED, faults
 from serve.browser.test_learn import LESSONS
 
-FEW = ("queries-and-keys", "patches", "generation")
-"""Lessons of `make test`: a plane, a picture, a text that is written."""
 
-
-@pytest.mark.parametrize(
-    "lesson",
-    [*FEW, *(pytest.param(of, marks=pytest.mark.slow) for of in LESSONS if of not in FEW)],
-)
+@pytest.mark.parametrize("lesson", slow_but(LESSONS, "patches"))
 def test_a_lesson_has_landmarks_and_names_can_be_read_and_fits_the_screen(visit, lesson):
     page = visit.open(lesson)
     assert faults(page, model=False) == {}

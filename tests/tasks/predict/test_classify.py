@@ -1,6 +1,7 @@
 """Classification: packing changes nothing, long texts are means of their windows, pairs have two
 kinds of elements."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import tiny
+from every import slow_but
 from glassformer.core.batch import Batch
 from glassformer.processors.config import ModelFacts
 from glassformer.processors.text import TextProcessor
@@ -77,9 +79,10 @@ def by_hand(model, text):
     return torch.stack(rows).mean(0).numpy()
 
 
-@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-@pytest.mark.parametrize("position", tiny.usual(*tiny.POSITIONS))
-@pytest.mark.parametrize("pool", ["first", "last", "mean"])
+EVERY = [*product(("encoder", "decoder"), tiny.POSITIONS, ("first", "last", "mean"))]
+
+
+@pytest.mark.parametrize(("architecture", "position", "pool"), slow_but(EVERY, *EVERY[::5]))
 def test_many_texts_are_classified_as_each_by_hand(architecture, position, pool):
     model = classifier(architecture=architecture, position=position, pool=pool)
     found = classify(model, TEXTS)

@@ -58,7 +58,7 @@ few = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
 """So few ids that many texts begin alike, and prompts end where others go on."""
 
 
-@pytest.fixture(params=[3, 50])
+@pytest.fixture(params=slow_but([3, 50], 3))
 def at_once(request, monkeypatch):
     monkeypatch.setattr(scoring, "TOKENS", request.param)  # some texts at a time
 
