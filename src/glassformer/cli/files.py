@@ -28,24 +28,39 @@ def file_of_rows(shared: "Shared", whole: str) -> Path | None:
 
     ConfigError: --in without --out, what has no use beside them, or a file that cannot be written.
     """
-    out, force, vectors = shared.out, shared.force, whole == ".npy"
-    check_output("--show-attention", shared.show_attention, (".html", ".png"), force)
-    if out is None:
-        beside = {"in": shared.inp, "field": shared.field, "resume": shared.resume}
-        beside["force"] = force and not shared.show_attention
-        for name in (name for name, value in beside.items() if value):
-            raise ConfigError(f"--{name} needs --out, the file to write; add it.")
+    check_output("--show-attention", shared.show_attention, (".html", ".png"), shared.force)
+    if shared.out is None:
+        _check_no_rows(shared)
         return None
     if shared.names:
         raise ConfigError(
             f"--in reads a file of rows, so {shared.names[0]} has no use; leave it out."
         )
     if whole and not (shared.inp or shared.field or shared.resume):
-        check_output("--out", out, (whole,), force)
-        if whole == ".png" and (n := len(shared.prompt or ())) != 1:
-            raise ConfigError(f"--out draws one image, of one --prompt, not of {n}; give one.")
-        refuse({"json": shared.json and vectors}, OWN_FORM)
+        _check_whole(shared, shared.out, whole)
         return None
+    _check_rows(shared, shared.out, vectors=whole == ".npy")
+    return shared.out
+
+
+def _check_no_rows(shared: "Shared") -> None:
+    """Raise ConfigError for an option that needs --out."""
+    beside = {"in": shared.inp, "field": shared.field, "resume": shared.resume}
+    beside["force"] = shared.force and not shared.show_attention
+    for name in (name for name, value in beside.items() if value):
+        raise ConfigError(f"--{name} needs --out, the file to write; add it.")
+
+
+def _check_whole(shared: "Shared", out: Path, suffix: str) -> None:
+    """Raise ConfigError for an --out that cannot hold all predictions, an image or vectors."""
+    check_output("--out", out, (suffix,), shared.force)
+    if suffix == ".png" and (n := len(shared.prompt or ())) != 1:
+        raise ConfigError(f"--out draws one image, of one --prompt, not of {n}; give one.")
+    refuse({"json": shared.json and suffix == ".npy"}, OWN_FORM)
+
+
+def _check_rows(shared: "Shared", out: Path, vectors: bool) -> None:
+    """Raise ConfigError for an --out that cannot hold the rows of --in."""
     named = ("json", "text", "prompt", "image", "audio", "stream", "show_attention")
     refuse({name: getattr(shared, name) for name in named}, OWN_FORM)
     if vectors and out.suffix == ".txt":
@@ -53,12 +68,11 @@ def file_of_rows(shared: "Shared", whole: str) -> Path | None:
     from glassformer.data.table_output import FORMS
 
     forms = [suffix for suffix in FORMS if suffix != ".npy" or vectors]
-    check_output("--out", out, forms, force or shared.resume)
+    check_output("--out", out, forms, shared.force or shared.resume)
     if shared.inp is None:
         raise ConfigError("--out needs --in, the file to read; add it.")
     if shared.inp.exists() and out.exists() and shared.inp.samefile(out):
         raise ConfigError(f"--out {out} is the file that --in reads; name another.")
-    return out
 
 
 def _table(predictor: "Predictor[Any]", shared: "Shared") -> "InputTable":
