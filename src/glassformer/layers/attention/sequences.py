@@ -53,11 +53,7 @@ class Sequences:
         ends: Int[np.ndarray, "R"] | None = None,
     ) -> "Sequences":
         """Return sequences as `single` does."""
-        sizes = np.array([*map(len, tables)])
-        table = np.zeros((len(sizes), sizes.max()), np.int32)
-        for row, own in zip(table, tables, strict=True):
-            row[: len(own)] = own
-        return cls(table, sizes if ends is None else ends, length)
+        return cls(stack(tables), np.array([*map(len, tables)]) if ends is None else ends, length)
 
     @property
     def rows(self) -> int:
@@ -140,6 +136,14 @@ class Sequences:
         return slots[:, self._indices[slots.device]].transpose(0, 1)
 
 
+def stack(tables: Sequence[Int[np.ndarray, "_"]]) -> Int[np.ndarray, "R S"]:
+    """Return tables as rows, with zeros after the shorter ones."""
+    found = np.zeros((len(tables), max(map(len, tables))), np.int32)
+    for row, own in zip(found, tables, strict=True):
+        row[: len(own)] = own
+    return found
+
+
 def merge(groups: Sequence[Sequences]) -> list[Sequences]:
     """Merge neighbours of one sequence each, so that one kernel call attends for all of them.
 
@@ -158,12 +162,10 @@ def merge(groups: Sequence[Sequences]) -> list[Sequences]:
         else:
             found.append([one])
             run, longest, apart = one.run, one.longest, 0
-    return [own[0] if len(own) == 1 else _stack(own) for own in found]
-
-
-def _stack(groups: Sequence[Sequences]) -> Sequences:
-    tables, ends = [one.table[0] for one in groups], [one.ends for one in groups]
-    return Sequences.of(tables, groups[0].length, np.concatenate(ends))
+    tables = lambda own: [one.table[0] for one in own]
+    ends = lambda own: np.concatenate([one.ends for one in own])
+    whole = lambda own: Sequences.of(tables(own), own[0].length, ends(own))
+    return [whole(own) if own[1:] else own[0] for own in found]
 
 
 @dataclass(frozen=True)
@@ -249,10 +251,6 @@ class Joined(Layout):
         keys, values = compute()
         assert keys.shape[2] == self.size, "the row has other lengths"
         return read_groups((keys[0], values[0]), self.groups)
-
-    def whole(self) -> Layout:
-        """Return the row as one, in which a mask keeps the sequences apart."""
-        return Layout()
 
 
 def row_layout(lengths: Int[np.ndarray, "N"] | None) -> Layout:

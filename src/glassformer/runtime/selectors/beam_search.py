@@ -23,7 +23,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.prompts import check_numbers
 from glassformer.runtime.request import Event
 from glassformer.runtime.selectors.constraints import CONSTRAINTS, constrained, is_set
-from glassformer.runtime.selectors.hypotheses import Chosen, beams_of, normalized
+from glassformer.runtime.selectors.hypotheses import Beams, Chosen, WideBeams, normalized
 from glassformer.runtime.selectors.search import Search
 from glassformer.runtime.sequence import Running
 from glassformer.runtime.trace import Candidate
@@ -43,7 +43,8 @@ class BeamSearch(Search):
 
     def __init__(self, pool: Pool, config: GenerateConfig, ends: Sequence[int]):
         super().__init__(pool, config, ends)
-        self.hypotheses = beams_of(config, ends)
+        narrows = config.early_stopping is None or config.beams == 1  # which is greedy
+        self.hypotheses = (Beams if narrows else WideBeams)(config, ends)
         self.numbers: list[int | None] = []
         """Number of the candidate that each live hypothesis was."""
         self.is_plain = not any(is_set(config, name) for name in CONSTRAINTS)
@@ -75,22 +76,21 @@ class BeamSearch(Search):
         GlassformerError: log p that is no number.
         """
         beams, change = self.hypotheses, None if self.is_plain else self._constrain
-        log_probs, ids = scores.offers(len(self.owners), max(beams.widest, scores.top), change)
+        log_probs, ids = scores.offers(len(self.tokens), max(beams.widest, scores.top), change)
         check_numbers(torch.from_numpy(log_probs))
         sentence, totals = beams.sentence, beams.totals
-        going = [*zip(self.going, beams.going.tolist(), strict=True)]
+        going = dict(zip(beams.going.tolist(), self.going, strict=True))
         chosen = beams.extend(log_probs, ids)
         found = self._candidates(log_probs, ids, sentence, totals, chosen) if scores.top else {}
         self.fork(chosen.parents[chosen.live], chosen.tokens[chosen.live])
-        events, live = list[Event](), {*beams.going.tolist()}
-        for one, number in going:
-            candidates = tuple(found.get(number, ()))
-            if number not in live:
+        ended, events = going.keys() - beams.going.tolist(), list[Event]()
+        for number in sorted(ended | found.keys()):
+            finish, best, candidates = None, (), tuple(found.get(number, ()))
+            if number in ended:
                 best = tuple(beams.best(number))
                 finish = "end" if best and best[0].finished else "length"
-                events.append(Event(one.number, None, finish, (), best, candidates=candidates))
-            elif candidates:
-                events.append(Event(one.number, candidates=candidates))
+            one = going[number].number
+            events.append(Event(one, None, finish, (), best, candidates=candidates))
         return events
 
     def keep(self, rows: np.ndarray) -> None:
