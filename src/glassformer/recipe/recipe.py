@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from glassformer.core.errors import ConfigError, counted, suggest
+from glassformer.core.errors import ConfigError, counted
 from glassformer.core.files import Values
-from glassformer.core.record import Record, uses
+from glassformer.core.record import Record, advise, uses
 from glassformer.data.config import DataConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
@@ -244,8 +244,7 @@ def _sections(values: Values) -> dict[str, dict[Any, Any]]:
     for section, content in values.items():
         if section not in ("task", *SECTIONS):
             paths = (path for name, of in SECTIONS.items() for path in of.paths(name))
-            inside = " or ".join(path for path in paths if path.endswith(f".{section}"))
-            remedy = f"use {inside}." if inside else suggest(section, ("task", *SECTIONS))
+            remedy = advise(section, paths, ("task", *SECTIONS))
             raise ConfigError(f"Unknown section {section!r} in the recipe; {remedy}")
         if section != "task" and not isinstance(content, dict | None):
             raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
