@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
+from glassformer.core.axes import Tensors
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import Values
 from glassformer.families.fit import Fit
@@ -110,19 +110,19 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     return fit.name
 
 
-def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:
+def tensors(fit: Fit, model: Transformer) -> Tensors:
     """The tensors of the file by their names; ConfigError: a weight that has none."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     model_arch = CLASSES[fit.name][0]
     (kind,) = (kind for kind, name in MODEL_ARCH_NAMES.items() if name == model_arch)
     known = get_tensor_name_map(kind, model.config.n_layers)
-    ours: dict[str, Tensor] = dict(published.widen(model, fit).named_parameters())
+    ours: Tensors = dict(published.widen(model, fit).named_parameters())
     if model_arch == "llama":
         for name in filter(TURNED.fullmatch, ours):
             halves = ours[name].unflatten(0, (-1, 2, model.config.head_width // 2))
             ours[name] = halves.transpose(1, 2).flatten(0, 2)
-    found: dict[str, Tensor] = {}
+    found: Tensors = {}
     for stored in fit.family.layout(fit.head, ours, model.config).values():
         name = known.get_name(stored.name, (".weight", ".bias"))
         if name is None:
