@@ -12,7 +12,7 @@ from typer import Option
 
 from glassformer.cli.lines import Pace
 from glassformer.cli.outputs import check_output
-from glassformer.core.errors import ConfigError, DataError, counted, one_line
+from glassformer.core.errors import ConfigError, DataError, amount, one_line
 
 if TYPE_CHECKING:
     from glassformer.data.config import DataConfig
@@ -188,4 +188,4 @@ def predictions(
 def report_skipped(n: int) -> None:
     """Say how many files could not be read, if any."""
     if n:
-        sys.stderr.write(f"left out: {counted(n, 'file')} that cannot be read\n")
+        sys.stderr.write(f"left out: {amount(n, 'file')} that cannot be read\n")

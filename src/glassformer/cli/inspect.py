@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from glassformer.cli.options import Device, OptionalIndex, RunFolder
-from glassformer.core.errors import counted
+from glassformer.core.errors import amount
 
 
 def inspect(
@@ -32,7 +32,7 @@ def inspect(
     engine = EngineThread()
     opened = engine.call(load, run, device)
     with Server(Explorer(opened), host, port, engine) as server, ExitStack() as kept:
-        parameters = counted(opened.model.n_parameters, "parameter")
+        parameters = amount(opened.model.n_parameters, "parameter")
         sys.stderr.write(f"{run}: {parameters}; Ctrl-C ends the explorer\n")
         if not is_local(host):
             sys.stderr.write(

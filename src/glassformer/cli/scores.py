@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from glassformer.core.errors import counted, one_line
+from glassformer.core.errors import amount, one_line
 
 MOST_NAMED = 10
 """Unseen classes that are named; --json has them all."""
@@ -39,7 +39,7 @@ def _unseen(classes: dict[str, int]) -> None:
         return
     named = sorted(classes.items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{one_line(name)} ({count:,})" for name, count in named[:MOST_NAMED])
-    more = f" and {counted(len(named) - MOST_NAMED, 'other')}" if len(named) > MOST_NAMED else ""
+    more = f" and {amount(len(named) - MOST_NAMED, 'other')}" if len(named) > MOST_NAMED else ""
     print(
         f"  {'unseen':{WIDTH}} {sum(classes.values()):,} of classes that the model does not know: "
         f"{shown}{more}"

@@ -17,7 +17,7 @@ from glassformer.cli.lines import chunks, numbered
 from glassformer.cli.options import Count, Device, Json, RunFolder
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import ConfigError, DataError, counted, one_line
+from glassformer.core.errors import ConfigError, DataError, amount, one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,7 +115,7 @@ def contexts(
     check_output("--html", html, (".html",), force)
     opened = load(run, device)
     look = opened.contexts(word, [line for lines in chunks(TOGETHER) for line in lines])
-    found = f"{look.word!r} in {counted(len(look.occurrences), 'context')}"
+    found = f"{look.word!r} in {amount(len(look.occurrences), 'context')}"
     if html is not None:
         write_text(html, contexts_html(look, run.name))
         sys.stderr.write(f"{found}: {html}\n")
@@ -161,7 +161,7 @@ def _nearest(embed: "Vectors", path: Path, top: int, run: str) -> Iterator[Near]
         )
     if vectors.shape[1] != (width := embed([]).shape[1]):
         raise DataError(
-            f"The vectors of {path} have {counted(vectors.shape[1], 'number')} and those of "
+            f"The vectors of {path} have {amount(vectors.shape[1], 'number')} and those of "
             f"{run} {width}; they are of another model."
         )
     for _, lines in numbered(chunks(TOGETHER)):

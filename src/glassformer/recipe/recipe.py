@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, amount
 from glassformer.core.files import Values
 from glassformer.core.record import Record, advise, uses
 from glassformer.data.config import DataConfig
@@ -218,7 +218,7 @@ class Recipe:
         if count % (of.shard * of.tensor):
             raise ConfigError(
                 f"train.distributed.shard={of.shard} times tensor={of.tensor} does not divide the "
-                f"{counted(count, 'process')}; choose numbers whose product divides them, or start "
+                f"{amount(count, 'process')}; choose numbers whose product divides them, or start "
                 "more by torchrun or --processes."
             )
         readers = count // of.tensor
@@ -226,7 +226,7 @@ class Recipe:
         if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
             raise ConfigError(
                 f"train.distributed.deterministic adds gradients by a tree, so "
-                f"train.micro_batches={train.micro_batches} with {counted(count, 'process')} "
+                f"train.micro_batches={train.micro_batches} with {amount(count, 'process')} "
                 "cannot be; make it a power of two that the number of processes divides."
             )
         if train.batch_tokens is None and parts > train.batch_size:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from glassformer.core.batch import IGNORE, Batch
-from glassformer.core.errors import DataError, counted
+from glassformer.core.errors import DataError, amount
 from glassformer.data.order import spread
 from glassformer.data.records.conversations import ASSISTANT, Conversation, Messages
 from glassformer.models.transformer import Transformer
@@ -72,12 +72,12 @@ class Conversations(GenerativeTask):
         rest = f"{split} conversation"
         if cut := inputs.cut:
             yield (
-                f"left out: the end of {counted(len(cut), rest)} of more than {limit} "
+                f"left out: the end of {amount(len(cut), rest)} of more than {limit} "
                 f"({sum(cut):,} tokens); raise model.max_length to use them"
             )
         if whole := len(inputs.records) - len(inputs.owner):
             yield (
-                f"left out: {counted(whole, rest)} of more than {limit} (no answer within them); "
+                f"left out: {amount(whole, rest)} of more than {limit} (no answer within them); "
                 "raise model.max_length to use them"
             )
 

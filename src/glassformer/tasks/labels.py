@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, amount
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.metrics.baselines import Scores
 from glassformer.metrics.worst import Worst
@@ -83,7 +83,7 @@ class LabelTask(RecordTask):
         """A sentence on inputs longer than the model, if there are any."""
         if not (long := int((np.bincount(self.training.owner) > 1).sum())):
             return []
-        noun = counted(long, self.processor.noun)
+        noun = amount(long, self.processor.noun)
         return [f"{noun} longer than the model are read by overlapping windows"]
 
 

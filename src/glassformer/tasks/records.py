@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.core.batch import Batch
-from glassformer.core.errors import counted, plural
+from glassformer.core.errors import amount, plural
 from glassformer.data.collate import Share, micro_batches
 from glassformer.data.example import Example
 from glassformer.processors.inputs import Inputs, Order, Sizes
@@ -115,14 +115,14 @@ class RecordTask(Task):
         """See `Task`: how many training sequences there are, and how often they are seen."""
         order, steps = self.order, self.recipe.train.steps
         clipped = sum(of.clipped for of in self.data.values())
-        long = f"{counted(clipped, 'recording')} longer than a clip: what is beyond it is not heard"
+        long = f"{amount(clipped, 'recording')} longer than a clip: what is beyond it is not heard"
         return [
             *self.processor.description(),
             f"{self.extent}, {order.batches:,} batches an epoch, {steps:,} steps = "
             f"{steps / order.batches:.1f} epochs",
             *([long] if clipped else []),
             *(
-                f"left out: {counted(len(of.skipped), 'file')} of {name} that cannot be read, the "
+                f"left out: {amount(len(of.skipped), 'file')} of {name} that cannot be read, the "
                 f"first: {of.skipped[0]}"
                 for name, of in self.data.items()
                 if of.skipped

@@ -20,7 +20,7 @@ import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.distributed.processes import ALONE, Processes
-from glassformer.core.errors import ConfigError, DataError, GlassformerError, counted, plural
+from glassformer.core.errors import ConfigError, DataError, GlassformerError, amount, plural
 from glassformer.data.collate import Share
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
@@ -137,7 +137,7 @@ class Task(ABC):
         found = split_of(self.data, name)
         if isinstance(found, Inputs) and not len(found.owner):
             raise DataError(
-                f"no {name} {self.processor.noun} is left of {counted(len(found.records), 'row')}: "
+                f"no {name} {self.processor.noun} is left of {amount(len(found.records), 'row')}: "
                 "none can be read, or none has a target within model.max_length"
             )
         return found

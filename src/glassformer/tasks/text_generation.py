@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from glassformer.core.batch import IGNORE, Batch
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, amount
 from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
 from glassformer.data.order import WindowOrder
 from glassformer.data.tokens import training_order
@@ -104,7 +104,7 @@ class RunningText(Task):
         batch, most = super().batch_to_check(model, text), model.config.max_length
         if not 2 <= (n := batch.elements.shape[1]) <= most:
             raise ConfigError(
-                f"The text has {counted(n, 'token')}; between 2 and the context of {most} are "
+                f"The text has {amount(n, 'token')}; between 2 and the context of {most} are "
                 "needed."
             )
         targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from glassformer.core.errors import counted
+from glassformer.core.errors import amount
 from glassformer.core.files import finite
 
 TOLERANCES = {
@@ -138,9 +138,9 @@ def summary(rows: Iterable[Row]) -> str:
     rows = list(rows)
     failed = [row for row in rows if not row.passed]
     if not failed:
-        return f"All {counted(len(rows), 'row')} passed."
+        return f"All {amount(len(rows), 'row')} passed."
     first = f"first {failed[0].equation} ({failed[0].function})"
-    return f"{len(failed)} of {counted(len(rows), 'row')} failed, {first}."
+    return f"{len(failed)} of {amount(len(rows), 'row')} failed, {first}."
 
 
 def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
