@@ -1,6 +1,4 @@
-"""A model as a file for llama.cpp and the programs on it, written by the package gguf.
-
-model.gguf
+"""A model as a file for llama.cpp and the programs on it, `model.gguf`, by the package gguf.
 
 What llama.cpp knows is listed in `gguf.json`: classes of models, names of sizes, and tokenizers by
 the fields of a tokenizer.json. Of kind gpt2 they have tokens, merges, and the name of how a text is
