@@ -237,7 +237,8 @@ def widen(model: Transformer, fit: Fit) -> Transformer:
 @torch.no_grad()
 def tensors(model: Transformer, fit: Fit) -> Tensors:
     """The tensors of a published model by their names."""
-    ours, config = dict(model.named_parameters()), model.config
+    config = model.config
+    ours: Tensors = dict(model.named_parameters())
     stored = fit.family.layout(fit.head, ours, config).values()
     found = {one.name: one.write(ours, config).contiguous() for one in stored}
     for second, first in fit.family.tied.items():  # a bias with two names, by version
