@@ -19,7 +19,6 @@ ALLOWED = {
     "models/misfits.py": "which fields of a model fit its head and its architecture",
     "models/cost.py": "operations and matrices of each head",
     "models/build.py": "the stacks and the head are built",
-    "models/transformer.py": "a head reads what it needs",
     "verify/reference_model.py": "the equations of each head",
 }
 """Files in which a model's head or architecture is compared because the model is built by it."""

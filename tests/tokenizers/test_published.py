@@ -312,11 +312,11 @@ def test_a_symbol_among_the_pieces_of_a_model_is_not_read_from_text(definition, 
     assert made.symbol(made.specials["eos"]) == symbol
     ids = made.encode(f"the {symbol} the{symbol}").tolist()
     assert ids
-    assert not any(map(made.skipped, ids))
+    assert not any(map(made.skips, ids))
     if made.kind == "bpe":
         cut = PieceDropout(made, 0.1, 0)
         for step in range(20):
-            assert not any(map(made.skipped, cut(np.array(ids, np.int32), step, 0).ids))
+            assert not any(map(made.skips, cut(np.array(ids, np.int32), step, 0).ids))
 
 
 def test_an_ordinary_piece_that_a_decoder_begins_with_is_read_from_text():

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.terminal import END_KEY, chunks, on_terminal, print_json
-from glassformer.core.errors import GlassformerError, counted, one_line
+from glassformer.core.errors import GlassformerError, amount, one_line
 from glassformer.core.signals import each_interrupts
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class _Talk:
             first = bool(self.system)
             del asked[first : first + left_out]
             sys.stderr.write(
-                f"(the oldest {counted(left_out, 'message')} left out: the context of the model is "
+                f"(the oldest {amount(left_out, 'message')} left out: the context of the model is "
                 f"{self.predictor.model.config.max_length:,} tokens)\n"
             )
         self.messages = asked

@@ -16,7 +16,7 @@ from glassformer.cli.options import (
     refuse,
 )
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import CheckpointError, ConfigError, counted, one_line
+from glassformer.core.errors import CheckpointError, ConfigError, amount, one_line
 
 if TYPE_CHECKING:
     from glassformer.run import Run
@@ -199,7 +199,7 @@ def _unseen(classes: dict[str, int]) -> None:
         return
     named = sorted(classes.items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{one_line(name)} ({count:,})" for name, count in named[:MOST_NAMED])
-    more = f" and {counted(len(named) - MOST_NAMED, 'other')}" if len(named) > MOST_NAMED else ""
+    more = f" and {amount(len(named) - MOST_NAMED, 'other')}" if len(named) > MOST_NAMED else ""
     print(
         f"  {'unseen':{WIDTH}} {sum(classes.values()):,} of classes that the model does not know: "
         f"{shown}{more}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import check_output, refuse
 from glassformer.cli.terminal import Pace
-from glassformer.core.errors import ConfigError, DataError, counted, one_line
+from glassformer.core.errors import ConfigError, DataError, amount, one_line
 
 if TYPE_CHECKING:
     from glassformer.cli.verbs import Shared
@@ -180,4 +180,4 @@ def predictions(
 def report_skipped(n: int) -> None:
     """Say how many files could not be read, if any."""
     if n:
-        sys.stderr.write(f"left out: {counted(n, 'file')} that cannot be read\n")
+        sys.stderr.write(f"left out: {amount(n, 'file')} that cannot be read\n")

@@ -37,9 +37,9 @@ def import_(
     from glassformer.interop.hub import find_model
     from glassformer.run.folder import import_published
 
-    with find_model(path) as model:
-        opened = import_published(model.path, run, model.origin, adapter)
-        ignored = not_read(model.path, published_keys(model.path) or {})
+    with find_model(path) as (folder, origin):
+        opened = import_published(folder, run, origin, adapter)
+        ignored = not_read(folder, published_keys(folder) or {})
     config = opened.model.config
     values = {
         "run": str(run),

@@ -19,7 +19,7 @@ from glassformer.cli.options import (
     RunFolder,
     Size,
 )
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, amount
 
 if TYPE_CHECKING:
     from glassformer.serve.api.access import Rules
@@ -141,7 +141,7 @@ def inspect(
     engine = EngineThread()
     opened = engine.call(load, run, device)
     with Server(Explorer(opened), host, port, engine) as server, ExitStack() as kept:
-        parameters = counted(opened.model.n_parameters, "parameter")
+        parameters = amount(opened.model.n_parameters, "parameter")
         sys.stderr.write(f"{run}: {parameters}; Ctrl-C ends the explorer\n")
         if not is_local(host):
             sys.stderr.write(

@@ -8,7 +8,7 @@ from typer import Argument
 
 from glassformer.cli.options import Index, Json, NewRun, OptionalCount, Overrides
 from glassformer.cli.terminal import first_process, print_json
-from glassformer.core.errors import ConfigError, counted, suggest
+from glassformer.core.errors import ConfigError, amount, suggest
 
 if TYPE_CHECKING:
     from glassformer.training.loop.trainer import Result
@@ -41,7 +41,7 @@ def demo(
     if json:
         print_json({"run": str(folder), "steps": result.steps, **shown.values})
         return
-    print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
+    print(f"\ntrained {amount(result.steps, 'step')} in {clock(result.seconds)}")
     print("\n".join(shown.lines))
     print(f"curves, samples, scores: {folder / 'report.html'} (open it in a browser)")
     commands = (*chosen.commands, "glassformer inspect {run}")
@@ -127,7 +127,7 @@ def _tell(result: "Result", json: bool) -> None:
         print_json({"run": str(result.run), **scores, "seconds": seconds, **result.scores, **found})
         return
     best = f", best validation {result.metric} {result.best:.4f}" if result.best is not None else ""
-    print(f"trained {counted(result.steps, 'step')} in {clock(result.seconds)}{best}")
+    print(f"trained {amount(result.steps, 'step')} in {clock(result.seconds)}{best}")
     print(f"curves and samples: {result.run / 'report.html'}")
     print(f"next: {result.use}")
 

@@ -15,7 +15,7 @@ from typer import Argument
 
 from glassformer.cli.options import Count, Device, Force, Json, RunFolder, check_output
 from glassformer.cli.terminal import chunks, number_groups, print_json
-from glassformer.core.errors import ConfigError, DataError, counted, one_line
+from glassformer.core.errors import ConfigError, DataError, amount, one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,7 +113,7 @@ def contexts(
     check_output("--html", html, (".html",), force)
     opened = load(run, device)
     look = opened.contexts(word, [line for lines in chunks(TOGETHER) for line in lines])
-    found = f"{look.word!r} in {counted(len(look.occurrences), 'context')}"
+    found = f"{look.word!r} in {amount(len(look.occurrences), 'context')}"
     if html is not None:
         write_text(html, contexts_html(look, run.name))
         sys.stderr.write(f"{found}: {html}\n")
@@ -159,7 +159,7 @@ def _nearest(embed: "Vectors", path: Path, top: int, run: str) -> Iterator[Near]
         )
     if vectors.shape[1] != (width := embed([]).shape[1]):
         raise DataError(
-            f"The vectors of {path} have {counted(vectors.shape[1], 'number')} and those of "
+            f"The vectors of {path} have {amount(vectors.shape[1], 'number')} and those of "
             f"{run} {width}; they are of another model."
         )
     for _, lines in number_groups(chunks(TOGETHER)):

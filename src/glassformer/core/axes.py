@@ -12,4 +12,8 @@ call and production ignores them. A letter has one meaning:
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-__all__ = ["Bool", "Float", "Int", "Tensor"]
+__all__ = ["Bool", "Float", "Int", "Shapes", "Tensor", "Tensors"]
+
+Tensors = dict[str, Tensor]
+Shapes = dict[str, tuple[int, ...]]
+"""Tensors, and their shapes, by their names."""

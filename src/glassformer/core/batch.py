@@ -155,16 +155,15 @@ class Positions(OnDevice):
         if self.start is not None and self.valid is None and self.document is None:
             return Positions.arange(length, self.start + self.length, self.position.device)
         slot = torch.arange(self.length, device=self.position.device)[None]
-        real = torch.ones_like(slot, dtype=torch.bool) if self.valid is None else self.valid
+        real = slot >= 0 if self.valid is None else self.valid
         # Padding may follow the last real element.
         last = slot.where(real, 0).amax(1, keepdim=True).expand(self.rows, 1)
-        at_last = lambda t: t.expand(self.rows, -1).gather(1, last)
+        ends = self.map(lambda t: t.expand(self.rows, -1).gather(1, last))
         # A row of nothing but padding begins at 0.
-        ends = at_last(self.position).where(real.any(1, keepdim=True), -1)
-        position = ends + torch.arange(1, length + 1, device=self.position.device)
-        return Positions(
-            position, None if self.document is None else at_last(self.document).expand(-1, length)
-        )
+        before = ends.position.where(real.any(1, keepdim=True), -1)
+        position = before + torch.arange(1, length + 1, device=self.position.device)
+        document = None if ends.document is None else ends.document.expand(-1, length)
+        return Positions(position, document)
 
 
 @dataclass(frozen=True)

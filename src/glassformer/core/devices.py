@@ -20,7 +20,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, amount
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
@@ -170,7 +170,7 @@ def measured_peak(device: torch.device, dtype: torch.dtype, threads: int) -> flo
 
 
 def _with_threads(device: torch.device, threads: int) -> str:
-    return f"{device}, {counted(threads, 'thread')}" if device.type == "cpu" else f"{device}"
+    return f"{device}, {amount(threads, 'thread')}" if device.type == "cpu" else f"{device}"
 
 
 def _name(dtype: torch.dtype) -> str:

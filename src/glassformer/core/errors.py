@@ -46,7 +46,7 @@ def brief(value: object, most: int = 60) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
-def counted(n: int, noun: str) -> str:
+def amount(n: int, noun: str) -> str:
     """A number and its noun: `1 token`, `2,000 tokens`."""
     return f"{n:,} {noun if n == 1 else plural(noun)}"
 

@@ -3,8 +3,7 @@ given."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -87,10 +86,7 @@ class Record(BaseModel):
         section = section or cls.section
         for key in values:
             if key not in cls.model_fields:
-                inside = " or ".join(
-                    path for path in cls.paths(section) if path.endswith(f".{key}")
-                )
-                remedy = f"use {inside}." if inside else suggest(str(key), cls.model_fields)
+                remedy = advise(str(key), cls.paths(section), cls.model_fields)
                 raise ConfigError(f"Unknown key {section}.{key}; {remedy}")
             kind = cls.records().get(str(key))
             content = values[key] if isinstance(values, Mapping) else None
@@ -123,6 +119,13 @@ class Record(BaseModel):
         return value
 
 
+def advise(key: str, paths: Iterable[str], known: Iterable[str]) -> str:
+    """The tail of an error sentence for an unknown key: the paths that end with it, or those like
+    it of the `known` keys."""
+    inside = " or ".join(path for path in paths if path.endswith(f".{key}"))
+    return f"use {inside}." if inside else suggest(key, known)
+
+
 def _show(value: object) -> str:
     """A value as an error shows it: at most a line, numbers as they were written."""
     number = isinstance(value, str) and value.lstrip("+-").replace(".", "", 1).isdecimal()
@@ -132,8 +135,7 @@ def _show(value: object) -> str:
 
 def _as_number(value: Any, kind: Any) -> Any:
     """The number that a text of an override means where a field has a choice of numbers."""
-    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    for one in options:
+    for one in (kind, *get_args(kind)):
         for number in get_args(one) if get_origin(one) is Literal else ():
             if isinstance(number, int) and value == str(number):
                 return number

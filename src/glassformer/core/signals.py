@@ -41,7 +41,7 @@ def handle(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[in
     kinds = _signals(names) if threading.current_thread() is threading.main_thread() else []
     before: dict[int, Any] = {}
     for kind in kinds:
-        if kind.name != "SIGHUP" or signal.getsignal(kind) != signal.SIG_IGN:
+        if kind not in _signals(["SIGHUP"]) or signal.getsignal(kind) != signal.SIG_IGN:
             before[kind] = signal.signal(kind, handler)
     try:
         yield before
@@ -56,9 +56,9 @@ def ignore_requests_to_stop() -> None:
         signal.signal(kind, signal.SIG_IGN)
 
 
-def _signals(names: Iterable[str]) -> list[signal.Signals]:
+def _signals(names: Iterable[str]) -> list[int]:
     """The signals of these names that the system has."""
-    return [kind for kind in signal.Signals if kind.name in names]
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
 @contextmanager

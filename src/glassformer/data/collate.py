@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from glassformer.core.batch import IGNORE, SHARED_PREFIX, Batch, Part, Positions, Side, padded_rows
-from glassformer.core.errors import DataError, counted
+from glassformer.core.errors import DataError, amount
 from glassformer.data.example import Example, Patches
 from glassformer.data.order import Row, joined_rows, spread
 from glassformer.data.tokens import TokenSplit
@@ -176,7 +176,7 @@ def evaluation_windows(
     n = len(split.tokens)
     if n < 2:
         raise DataError(
-            f"the {split.described} has {counted(n, 'token')}, too few to predict one from "
+            f"the {split.described} has {amount(n, 'token')}, too few to predict one from "
             f"another; use a longer text"
         )
     length = min(length, n - 1)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from glassformer.core import progress
-from glassformer.core.errors import ConfigError, DataError, counted, suggest
+from glassformer.core.errors import ConfigError, DataError, amount, suggest
 from glassformer.core.files import replacing
 from glassformer.data.config import DataConfig, Paths
 from glassformer.data.folders import Folder, list_folder, with_slashes
@@ -210,7 +210,7 @@ def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
             (below.unreadable, "folder", "that may not be read"),
         ):
             if paths:
-                n = counted(len(paths), noun)
+                n = amount(len(paths), noun)
                 found.append(f"left out of {folder}: {n} {rest}, such as {paths[0]}")
     return found
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from glassformer.core.cuts import portions
-from glassformer.core.errors import DataError, counted
+from glassformer.core.errors import DataError, amount
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import Document
 from glassformer.data.order import WindowOrder
@@ -211,7 +211,7 @@ def training_order(split: TokenSplit, length: int, batch_size: int, seed: int) -
     n = len(split.tokens)
     if n < length + 1:
         raise DataError(
-            f"the {split.described} has {counted(n, 'token')} and a training sequence needs "
+            f"the {split.described} has {amount(n, 'token')} and a training sequence needs "
             f"{length + 1}; use a longer text, or set model.max_length to at most {max(n - 1, 1)}"
         )
     return WindowOrder(n, length, batch_size, seed)

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from glassformer.core.axes import Tensor, Tensors
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import Values
 from glassformer.families.computed import ACTIVATIONS, COMPUTED, Computed
@@ -77,12 +77,12 @@ class Stored:
     how: Transform
     ours: tuple[str, ...]
 
-    def read(self, theirs: Tensor, shape: Sequence[int], model: ModelConfig) -> dict[str, Tensor]:
+    def read(self, theirs: Tensor, shape: Sequence[int], model: ModelConfig) -> Tensors:
         """The parameters by their names, each of this shape; ValueError: it has no such parts."""
         value = self.how.read(theirs, tuple(shape), model)
         return dict(zip(self.ours, value.chunk(self.how.parts), strict=True))
 
-    def write(self, ours: Mapping[str, Tensor], model: ModelConfig) -> Tensor:
+    def write(self, ours: Tensors, model: ModelConfig) -> Tensor:
         """The tensor of these parameters."""
         return self.how.write(torch.cat([ours[name] for name in self.ours]), model)
 

@@ -108,7 +108,7 @@ def keys_of(
             "id2label": {str(i): one for i, one in enumerate(names)},
             "label2id": {one: i for i, one in enumerate(names)},
         }
-        if model.multi_label:
+        if not model.outcomes.exclusive:
             keys["problem_type"] = "multi_label_classification"
     return keys, unnamed
 

@@ -101,8 +101,9 @@ def quantize(model: nn.Module) -> None:
     """Keep the weights of the linear maps of the blocks as 8-bit integers, except those that need a
     gradient; `layers.linear.quantized` has the formula."""
     for name, module in [*model.named_modules()]:
-        is_inside = isinstance(module, Linear) and ".blocks." in name
-        if is_inside and not module.frozen_matrix.requires_grad:
+        if not isinstance(module, Linear) or ".blocks." not in name:
+            continue
+        if not module.frozen_matrix.requires_grad:
             module.quantize()
 
 

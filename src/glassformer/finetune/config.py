@@ -17,13 +17,13 @@ class FinetuneConfig(Record):
 
     method: Literal["full", "lora", "frozen"] = "full"
     """full: every weight; lora: adapters and the head; frozen: only the head."""
-    rank: int = Field(8, ge=1, le=1 << 16)
+    rank: int = Field(default=8, ge=1, le=1 << 16)
     """lora: rows of A, columns of B, of each adapter."""
     alpha: Size = 16.0
     """lora: an adapter adds alpha/rank times B A to a weight."""
     dropout: Fraction = 0.0
     """lora: dropout on the input of adapters."""
-    targets: list[str] = Field(["q_proj", "v_proj"], min_length=1)
+    targets: list[str] = Field(default=["q_proj", "v_proj"], min_length=1)
     """lora: names of the linear maps that get an adapter (q_proj, k_proj, v_proj, out_proj,
     up_proj, gate_proj, down_proj), patterns of their paths, or all: those of the blocks."""
     quantize: Literal["none", "int8"] = "none"

@@ -16,8 +16,8 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
+from glassformer.core.axes import Tensors
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, write_json
 from glassformer.core.record import Fraction, Record, Size
@@ -29,7 +29,6 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-Tensors = dict[str, Tensor]
 PREFIX = "base_model.model."
 FACTOR = re.compile(r"(.+)\.lora_([AB])\.weight")
 UNKNOWN = (

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
+from glassformer.core.axes import Tensor, Tensors
 from glassformer.families import FAMILIES
 from glassformer.families.family import Stored
 from glassformer.families.fit import fits
@@ -40,7 +40,7 @@ class Adapters:
     """Adapters by the names of their maps, and weights that were trained as a whole."""
 
     maps: Mapping[str, Adapter]
-    whole: Mapping[str, Tensor]
+    whole: Tensors
     transposed: bool = False
     """Whether the matrices of the maps are x W, not x Wᵀ."""
 
@@ -67,7 +67,7 @@ def read(model: Transformer, theirs: Adapters, known: Mapping[str, Stored]) -> A
         for place, one in places.items()
         for name, b in zip(known[place].ours, one.b.chunk(known[place].how.parts), strict=True)
     }
-    whole: dict[str, Tensor] = {}
+    whole: Tensors = {}
     for place, tensor in theirs.whole.items():
         shape = model.get_parameter(known[place].ours[0]).shape
         whole |= known[place].read(tensor, shape, model.config)
@@ -78,7 +78,7 @@ def write(model: Transformer, ours: Adapters, known: Mapping[str, Stored]) -> Ad
     """Return adapters by the names of the class; None: it has no such weight, or joins it with one
     that was not trained."""
     maps: dict[str, Adapter] = {}
-    whole: dict[str, Tensor] = {}
+    whole: Tensors = {}
     transposed, left = False, ours.maps.keys() | ours.whole.keys()
     for place, stored in known.items():
         modules = [name.removesuffix(WEIGHT) for name in stored.ours]

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from glassformer.core.batch import Batch
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, amount
 from glassformer.inspect.vectors import cosine, unit
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import streams
@@ -108,7 +108,7 @@ def contexts(
             vectors.append(_vectors(model, reader, ids, at, f"Line {line}: {word!r}"))
     if len(occurrences) < 2:
         raise DataError(
-            f"{word!r} is in these lines {counted(len(occurrences), 'time')}, and it takes two to "
+            f"{word!r} is in these lines {amount(len(occurrences), 'time')}, and it takes two to "
             f"compare; give more sentences."
         )
     return Contexts(word, tuple(occurrences), np.stack(vectors, 1), model.encoder is None)

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel
 
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, amount
 from glassformer.data.formats.idx import read_npy
 from glassformer.data.sources import reading
 from glassformer.layers.embed import TokenEmbedding
@@ -103,7 +103,7 @@ def read_named(path: Path) -> Named:
             vector = np.array(values, np.float32)
         if len(vector) != (width or max(1, len(vector))) or not np.isfinite(vector).all():
             raise DataError(
-                f"{path}, line {number}: {text[:40]!r} has {counted(len(vector), 'number')}; give "
+                f"{path}, line {number}: {text[:40]!r} has {amount(len(vector), 'number')}; give "
                 f"{width or 'some'} that are finite in float32."
             )
         texts.append(text)
@@ -185,7 +185,7 @@ class WordVectors:
             return place, self.vectors[place]
         if found := self.other(word):
             return found
-        known = f"the {counted(len(self.words), 'word')} of {self.name}"
+        known = f"the {amount(len(self.words), 'word')} of {self.name}"
         raise DataError(f"{word!r} is not among {known}; {self._hint(word)}")
 
     def _hint(self, word: str) -> str:

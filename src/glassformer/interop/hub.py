@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import scratch_folder
@@ -28,31 +27,24 @@ SETTINGS = ("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY")
 """Variables of huggingface_hub: without another cache, and without reports."""
 
 
-class Found(NamedTuple):
-    """A published model on this machine."""
-
-    path: Path
-    origin: str
-    """Its name for the card; of the Hub with the commit."""
-
-
 @contextmanager
-def find_model(given: str | Path) -> Iterator[Found]:
-    """The folder of a model, while the body runs; one of the Hub is downloaded.
+def find_model(path: str | Path) -> Iterator[tuple[Path, str]]:
+    """Give the folder of a model for the body, and its name for the card: of the Hub, from which it
+    is downloaded, with the commit.
 
     ConfigError: huggingface_hub is not installed. CheckpointError: no such model there, or no
     network.
     """
-    path = Path(given)
+    path = Path(path)
     wanted = HUB_ID.fullmatch(path.as_posix())
     if wanted is None or path.exists() or Path(path.parts[0]).exists():
-        yield Found(path, path.resolve().name)
+        yield path, path.resolve().name
         return
     name, revision = wanted.groups()
     with scratch_folder() as place:
         folder = place / name.partition("/")[2]
         commit = _download(name, revision, folder)
-        yield Found(folder, f"{name} of the Hugging Face Hub, commit {commit}")
+        yield folder, f"{name} of the Hugging Face Hub, commit {commit}"
 
 
 def _download(name: str, revision: str | None, folder: Path) -> str:

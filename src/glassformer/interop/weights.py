@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from glassformer.core.axes import Shapes, Tensor
 from glassformer.core.errors import CheckpointError
 from glassformer.core.files import Values
 from glassformer.families.family import Stored, rows_of
@@ -27,8 +28,6 @@ from glassformer.models.weights import (
     without_memory,
 )
 
-Shapes = Mapping[str, tuple[int, ...]]
-"""Of tensors, by their names."""
 FILE, SHARD = "model.safetensors", re.compile(r"model-\d+-of-(\d+)\.safetensors")
 COMPILED = "_orig_mod."
 """Before the names of a model that was saved compiled."""

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 from pydantic import Field, model_validator
 
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, amount
 from glassformer.core.files import file_in, write_json
 from glassformer.core.random_stream import generator
 from glassformer.core.record import Record
@@ -110,7 +110,7 @@ class Palette:
     def summary(self) -> str:
         """Size and number of colours, for a person."""
         height, width = self.config.dims
-        return f"{height} x {width} images in {counted(len(self.colours), 'colour')}"
+        return f"{height} x {width} images in {amount(len(self.colours), 'colour')}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `palette.json` (into a folder if `path` is one), replaced as one step."""

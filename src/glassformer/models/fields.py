@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from glassformer.core.errors import counted
+from glassformer.core.errors import amount
 from glassformer.core.record import Fraction, Record
 from glassformer.layers.attention.multi_head import ScaleKind
 from glassformer.layers.feedforward import Activation
@@ -253,7 +253,7 @@ class ModelFields(Record):
     @property
     def depths(self) -> str:
         """Layers in a sentence: `4 layers`, or `12 and 6 layers` of encoder and decoder."""
-        encoder, own = self.n_encoder_layers, counted(self.n_layers, "layer")
+        encoder, own = self.n_encoder_layers, amount(self.n_layers, "layer")
         return own if encoder in (None, self.n_layers) else f"{encoder} and {own}"
 
     @property

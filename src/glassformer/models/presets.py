@@ -24,13 +24,13 @@ def preset(name: str, size: str | None = None, **changes: Any) -> ModelConfig:
         raise ConfigError(f"There is no model.preset {name!r}; {suggest(name, TABLE)}")
     values = {**TABLE[name]}
     sizes, usual = values.pop("sizes"), values.pop("size")
-    size = usual if size is None else size
-    if size not in sizes:
-        problem = f"The preset {name} has no size {size!r}; known are {', '.join(sizes)}."
+    own: str = usual if size is None else size
+    if own not in sizes:
+        problem = f"The preset {name} has no size {own!r}; known are {', '.join(sizes)}."
         if name == "note":
-            problem = f"There is no note {size!r}; {suggest(size, sizes)}"
+            problem = f"There is no note {own!r}; {suggest(own, sizes)}"
         raise ConfigError(problem)
-    values |= sizes[size]
+    values |= sizes[own]
     if values.pop("square", False):  # feed-forward maps
         values["d_ff"] = changes.get("d_model", values["d_model"])
     if "max_length" in changes:

@@ -25,8 +25,8 @@ def streams(
     check_trunk(model, layers)
     side = "decoder" if model.encoder is None else "encoder"
     static = "embed.elements" if model.source_embed is None else "source_embed.elements"
-    points = [layer and f"{side}.blocks.{layer - 1}.resid_post" for layer in layers]
-    points = [static if point == 0 else point for point in points]
+    point = lambda layer: f"{side}.blocks.{layer - 1}.resid_post" if layer else static
+    points = [None if layer is None else point(layer) for layer in layers]
     tape = Tape(model, keep=tuple(filter(None, points)))
     with evaluating(model), recording(tape):
         end = model.features(batch) if model.encoder is None else model.encode(batch)

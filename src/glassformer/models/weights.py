@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
 
+from glassformer.core.axes import Shapes, Tensors
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, replacing
 from glassformer.core.manifest import check_saved
@@ -45,9 +45,7 @@ def save_weights(model: Transformer, path: Path) -> None:
     save_tensors(dict(plain_parameters(model)), path)
 
 
-def save_tensors(
-    tensors: dict[str, Tensor], path: Path, about: Mapping[str, str] | None = None
-) -> None:
+def save_tensors(tensors: Tensors, path: Path, about: Mapping[str, str] | None = None) -> None:
     """Write tensors as safetensors, and replace `path` atomically. `about`: one entry about them,
     since safetensors writes several in any order."""
     with replacing(path) as temporary:
@@ -66,14 +64,14 @@ def save_tensors(
         temporary.chmod(mode)
 
 
-def load_tensors(path: Path) -> dict[str, Tensor]:
+def load_tensors(path: Path) -> Tensors:
     """Every tensor of a safetensors file; CheckpointError: missing, cut short, or not one."""
     with _reading(path), safe_open(path, framework="pt") as file:
         names = file.keys()  # `file` itself is no iterable of them
         return {name: file.get_tensor(name) for name in names}
 
 
-def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
+def shapes_in(path: Path) -> Shapes:
     """Return the shape of every tensor of a safetensors file, from its header only: a length of 8
     bytes and JSON. CheckpointError: as `load_tensors`."""
     with _reading(path), path.open("rb") as file:
@@ -176,9 +174,7 @@ def load_trunk(
 
 
 @torch.no_grad()
-def _fill(
-    wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor], path: Path, otherwise: str
-) -> None:
+def _fill(wanted: Tensors, tensors: Tensors, path: Path, otherwise: str) -> None:
     """Copy the tensors of a file to the parameters of these names, which must be the same."""
     _check_shapes(_shapes(wanted), _shapes(tensors), path, otherwise)
     for name, tensor in tensors.items():
@@ -195,13 +191,13 @@ def _fill(
         parameter.copy_(tensors[name])
 
 
-def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+def _shapes(tensors: Tensors) -> Shapes:
     return {name: tuple(one.shape) for name, one in tensors.items()}
 
 
 def _check_shapes(
-    wanted: Mapping[str, tuple[int, ...]],
-    found: Mapping[str, tuple[int, ...]],
+    wanted: Shapes,
+    found: Shapes,
     path: Path,
     otherwise: str,
 ) -> None:
@@ -216,7 +212,7 @@ def _check_shapes(
             )
 
 
-def _regrid(tensors: dict[str, Tensor], path: Path, config: ModelConfig) -> None:
+def _regrid(tensors: Tensors, path: Path, config: ModelConfig) -> None:
     old, new, name = read_config(path.parent).grid, config.grid, "embed.position.weight"
     if old is None or new is None or old == new:
         return

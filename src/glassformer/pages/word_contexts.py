@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, amount
 from glassformer.inspect.contextual import Contexts
 from glassformer.pages.charts import line_chart, matrix, scatter
 from glassformer.pages.colours import steps
@@ -55,7 +55,7 @@ def _summary(look: Contexts) -> str:
     sees = " This model reads from left to right: only text before the word can change it."
     return (
         f"{static}: a mean similarity of {decimal(first.mean())}. After "
-        f"{counted(len(look.similarities) - 1, 'layer')} the mean is {decimal(last.mean())}."
+        f"{amount(len(look.similarities) - 1, 'layer')} the mean is {decimal(last.mean())}."
         f"{sees if look.causal else ''}"
     )
 

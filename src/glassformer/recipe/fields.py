@@ -1,8 +1,10 @@
 """Every field of a recipe: its type, its default and its own description."""
 
 import json
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -11,22 +13,10 @@ from glassformer.core.record import Record, uses
 from glassformer.recipe.pipelines import pipeline_of
 from glassformer.recipe.recipe import SECTIONS, Recipe
 
-COMMON = (
-    *("data.train.path", "data.validation.path", "data.validation.fraction", "model.d_model"),
-    *("model.n_layers", "model.n_heads", "model.dropout", "train.steps", "train.batch_size"),
-    *("train.optimizer.learning_rate", "train.evaluate.every", "train.precision"),
-)
+TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+COMMON: list[str] = TABLE["all"]
 """Fields that most recipes set."""
-OF_INPUT = {
-    "documents": ("model.max_length", "processor.tokenizer.kind", "processor.tokenizer.vocab_size"),
-    "messages": ("train.init_from", "data.loss_on", "processor.chat_template"),
-    "text": ("data.text_field", "data.label_field", "processor.tokenizer.vocab_size"),
-    "words": ("data.word_field", "data.tag_field", "processor.tokenizer.vocab_size"),
-    "pairs": ("data.train.targets", "data.source_field", "data.target_field"),
-    "image": ("processor.image.size", "processor.image.patch", "augment.image.flip"),
-    "audio": ("data.label_pattern", "processor.audio.seconds", "augment.audio.shift_ms"),
-    "parts": ("data.train.parts", "data.target", "data.label_field"),
-}
+OF_INPUT: dict[str, list[str]] = TABLE["inputs"]
 """Fields that most recipes of an input set beside them."""
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from glassformer.core.errors import ConfigError, counted, suggest
+from glassformer.core.errors import ConfigError, amount
 from glassformer.core.files import Values
-from glassformer.core.record import Record, uses
+from glassformer.core.record import Record, advise, uses
 from glassformer.data.config import DataConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
@@ -218,7 +218,7 @@ class Recipe:
         if count % (of.shard * of.tensor):
             raise ConfigError(
                 f"train.distributed.shard={of.shard} times tensor={of.tensor} does not divide the "
-                f"{counted(count, 'process')}; choose numbers whose product divides them, or start "
+                f"{amount(count, 'process')}; choose numbers whose product divides them, or start "
                 "more by torchrun or --processes."
             )
         readers = count // of.tensor
@@ -226,7 +226,7 @@ class Recipe:
         if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
             raise ConfigError(
                 f"train.distributed.deterministic adds gradients by a tree, so "
-                f"train.micro_batches={train.micro_batches} with {counted(count, 'process')} "
+                f"train.micro_batches={train.micro_batches} with {amount(count, 'process')} "
                 "cannot be; make it a power of two that the number of processes divides."
             )
         if train.batch_tokens is None and parts > train.batch_size:
@@ -244,8 +244,7 @@ def _sections(values: Values) -> dict[str, dict[Any, Any]]:
     for section, content in values.items():
         if section not in ("task", *SECTIONS):
             paths = (path for name, of in SECTIONS.items() for path in of.paths(name))
-            inside = " or ".join(path for path in paths if path.endswith(f".{section}"))
-            remedy = f"use {inside}." if inside else suggest(section, ("task", *SECTIONS))
+            remedy = advise(section, paths, ("task", *SECTIONS))
             raise ConfigError(f"Unknown section {section!r} in the recipe; {remedy}")
         if section != "task" and not isinstance(content, dict | None):
             raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, amount
 from glassformer.recipe.recipe import Recipe
 
 FIXED = (
@@ -35,7 +35,7 @@ def with_machine_of(
             cores = max(1, cores // processes)
         if cores < had:
             say(
-                f"computing with {counted(cores, 'thread')} instead of {had}, because a process "
+                f"computing with {amount(cores, 'thread')} instead of {had}, because a process "
                 "has fewer cores now; the last bits of results will differ"
             )
         recipe = recipe.with_machine(precision, min(had, cores))

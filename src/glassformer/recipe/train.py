@@ -31,11 +31,11 @@ class OptimizerConfig(Record):
     """AdamW: decay of the mean gradient."""
     beta2: Fraction = 0.95
     """AdamW: decay of the mean squared gradient."""
-    weight_decay: float = Field(0.1, ge=0)
+    weight_decay: float = Field(default=0.1, ge=0)
     """Decoupled decay of matrices (never of norms and biases)."""
-    max_grad_norm: float = Field(1.0, ge=0)
+    max_grad_norm: float = Field(default=1.0, ge=0)
     """Largest norm of the gradient; 0: no clipping."""
-    layer_decay: float = Field(1.0, gt=0, le=1)
+    layer_decay: float = Field(default=1.0, gt=0, le=1)
     """Learning rate of each block as a fraction of that of the block above it."""
 
 
@@ -48,9 +48,9 @@ class ScheduleConfig(Record):
     """Schedule after the warm-up."""
     warmup_steps: NonNegative = 100
     """Steps of linear warm-up."""
-    decay_fraction: float = Field(0.5, gt=0, le=1)
+    decay_fraction: float = Field(default=0.5, gt=0, le=1)
     """wsd: share of the steps in which it decays, at the end."""
-    final_fraction: float = Field(0.1, ge=0, le=1)
+    final_fraction: float = Field(default=0.1, ge=0, le=1)
     """Last learning rate as a fraction of the peak."""
 
 
@@ -151,12 +151,12 @@ class TrainConfig(Record):
 
     steps: Positive = 2000
     """Optimizer steps."""
-    batch_size: int = Field(32, ge=1, le=1 << 20)
+    batch_size: int = Field(default=32, ge=1, le=1 << 20)
     """Sequences in one optimizer step."""
-    batch_tokens: int | None = Field(None, ge=1, le=1 << 32)
+    batch_tokens: int | None = Field(default=None, ge=1, le=1 << 32)
     """Largest number of elements in a step, instead of batch_size; for pairs, counted on the longer
     side."""
-    micro_batches: int = Field(1, ge=1, le=1 << 20)
+    micro_batches: int = Field(default=1, ge=1, le=1 << 20)
     """Parts in which a step's batch is computed, to save memory."""
     parallel_micro_batches: Positive = 1
     """On a CPU: number of these parts computed at the same time, each on its share of the cores."""
@@ -189,7 +189,7 @@ class TrainConfig(Record):
     """What is trained of the model of init_from."""
     label_smoothing: Fraction = 0.0
     """Share of each target spread over all classes or tokens."""
-    consistency: float = Field(0.0, ge=0)
+    consistency: float = Field(default=0.0, ge=0)
     """Each batch is computed twice with different dropout, and this many times the divergence of
     the two predictions is added to the loss (R-Drop); against overfitting, in twice the time. 0:
     once."""
@@ -202,13 +202,13 @@ class TrainConfig(Record):
         default=0.15, gt=0, lt=1, json_schema_extra={"tasks": ["fill-mask"]}
     )
     """Share of tokens to predict."""
-    whole_words: bool = Field(False, json_schema_extra={"tasks": ["fill-mask"]})
+    whole_words: bool = Field(default=False, json_schema_extra={"tasks": ["fill-mask"]})
     """Mask all pieces of a word, or none."""
-    workers: int = Field(0, ge=0, le=64)
+    workers: int = Field(default=0, ge=0, le=64)
     """Processes that make batches ahead of time; 0: none."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
-    threads: int | None = Field(None, ge=1, le=1024)
+    threads: int | None = Field(default=None, ge=1, le=1024)
     """Threads of each operation on a CPU, on which the last bits of results depend; null: as many
     as torch chooses, or as the run that is resumed had."""
     precision: Precision = "auto"

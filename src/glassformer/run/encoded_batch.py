@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from glassformer.core.batch import IGNORE, Batch
-from glassformer.core.errors import counted
+from glassformer.core.errors import amount
 from glassformer.media.audio import AudioConfig, mel
 from glassformer.pages.batch_page import (
     EncodedAudio,
@@ -52,7 +52,7 @@ class EncodedMedia:
             [
                 f"row {number}: {self.where}",
                 f"  class {bold}{', '.join(shares) or 'none'}{plain}",
-                f"  {rows} x {columns} patches of {counted(values.shape[1], 'number')}, "
+                f"  {rows} x {columns} patches of {amount(values.shape[1], 'number')}, "
                 f"{len(values)} elements; numbers from {values.min():.2f} to {values.max():.2f}, "
                 f"mean {values.mean():.2f}",
                 *("  " + "".join(2 * SHADES[i] for i in line[:width]) for line in shades),

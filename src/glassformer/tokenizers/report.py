@@ -1,8 +1,8 @@
 """Statistics of a tokenizer on a text."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from glassformer.tokenizers.text import Tokenizer
 
@@ -14,27 +14,26 @@ def report(tokenizer: Tokenizer, text: str, most: int = 20) -> dict[str, Any]:
     `round_trip`: whether decoding gives the text back; `most_frequent` and `longest`: rows of
     piece, id and count or bytes.
     """
-    ids = tokenizer.encode(text)
+    ids, size = tokenizer.encode(text), tokenizer.vocab_size
     n_bytes, n = len(text.encode("utf-8")), len(ids)
-    counts = np.bincount(ids, minlength=tokenizer.vocab_size)
-    used = np.flatnonzero(counts)
-    frequent = used[np.argsort(-counts[used], kind="stable")][:most].tolist()
-    lengths = {int(index): len(tokenizer.token_bytes(int(index))) for index in used}
-    longest = sorted(lengths, key=lambda index: (-lengths[index], index))[:most]
-    unknown = tokenizer.specials.get("unk")
+    counts = Counter(ids.tolist())
+    lengths = {index: len(tokenizer.token_bytes(index)) for index in sorted(counts)}
+
+    def rows(values: Mapping[int, int], name: str) -> list[dict[str, Any]]:
+        chosen = sorted(lengths, key=values.__getitem__, reverse=True)[:most]
+        return [{"piece": tokenizer.piece(i), "id": i, name: values[i]} for i in chosen]
+
     return {
         "kind": tokenizer.kind,
-        "vocab_size": tokenizer.vocab_size,
+        "vocab_size": size,
         "characters": len(text),
         "bytes": n_bytes,
         "tokens": n,
         "tokens_per_byte": n / n_bytes if n_bytes else 0.0,
         "bytes_per_token": n_bytes / n if n else 0.0,
-        "unknowns": 0 if unknown is None else int(counts[unknown]),
+        "unknowns": counts[tokenizer.specials.get("unk", -1)],
         "round_trip": tokenizer.decode(ids, skip_specials=False) == text,
-        "vocabulary_used": len(used) / tokenizer.vocab_size if tokenizer.vocab_size else 0.0,
-        "most_frequent": [
-            {"piece": tokenizer.piece(i), "id": i, "count": int(counts[i])} for i in frequent
-        ],
-        "longest": [{"piece": tokenizer.piece(i), "id": i, "bytes": lengths[i]} for i in longest],
+        "vocabulary_used": len(counts) / size if size else 0.0,
+        "most_frequent": rows(counts, "count"),
+        "longest": rows(lengths, "bytes"),
     }

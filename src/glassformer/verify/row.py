@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from glassformer.core.errors import counted
+from glassformer.core.errors import amount
 from glassformer.core.files import finite
 
 TOLERANCES = {
@@ -131,7 +131,7 @@ def table(rows: Iterable[Row]) -> str:
 
 def summary(rows: Iterable[Row]) -> str:
     """One sentence: how many rows passed, and where the first failure is."""
-    number = counted(len(rows := list(rows)), "row")
+    number = amount(len(rows := list(rows)), "row")
     failed = [row for row in rows if not row.passed]
     if not failed:
         return f"All {number} passed."

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from glassformer.core.errors import ConfigError, DataError, counted, suggest
+from glassformer.core.errors import ConfigError, DataError, amount, suggest
 from glassformer.data.formats.delimited import column_place, is_default
 from glassformer.data.formats.lines import ended_lines, lines
 from glassformer.data.sources import Source
@@ -69,7 +69,7 @@ def column_lines(source: Source) -> Iterator[ColumnLine]:
                     f", not the {n} of CoNLL-U with a tab between; mend this line, or set "
                     "data.format=conll for other columns"
                 )
-            raise DataError(f"{where} has {counted(len(cells), 'column')}{rest}")
+            raise DataError(f"{where} has {amount(len(cells), 'column')}{rest}")
         else:
             begins = False
             yield ColumnLine(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from glassformer.core.errors import DataError, counted, suggest
+from glassformer.core.errors import DataError, amount, suggest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import lines
 from glassformer.data.sources import Source
@@ -69,7 +69,7 @@ def table(
             rest = f"column {needed} is needed"
             if len(row) > width:
                 rest = f"the first row has {width}"
-            raise DataError(f"{where} has {counted(len(row), 'column')}, and {rest}; mend it")
+            raise DataError(f"{where} has {amount(len(row), 'column')}, and {rest}; mend it")
         yield {field: row[place] for field, place in places.items() if place < len(row)}, where
 
 

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from glassformer.core.errors import DataError, counted
+from glassformer.core.errors import DataError, amount
 from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import content, opened
 from glassformer.data.sources import Source, reading, source_at
@@ -39,7 +39,7 @@ def read_idx(path: str) -> np.ndarray:
         numbers = " x ".join(f"{n:,}" for n in shape)
         found = f"only {there:,} bytes are there" if there < size else "more are there"
         raise DataError(
-            f"{path} says that it holds {numbers} numbers of {counted(kind.itemsize, 'byte')}, but "
+            f"{path} says that it holds {numbers} numbers of {amount(kind.itemsize, 'byte')}, but "
             f"{found}; copy or download it again"
         )
     return np.frombuffer(raw, kind, offset=begin).reshape(shape)

@@ -11,7 +11,7 @@ Errors name the file and the line.
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from glassformer.core.errors import DataError, counted
+from glassformer.core.errors import DataError, amount
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import cells_in, cells_of, column_sentences, columns_of
 from glassformer.data.formats.lines import checked_text, found, lines
@@ -86,7 +86,7 @@ def _lists(source: Source) -> Iterator[Sentence]:
         words = _strings(record, config.word_field, where, "word_field")
         tags = _strings(record, tag_field, where, "tag_field", config)
         if len(words) != len(tags):
-            counts = f"{counted(len(words), 'word')} and {counted(len(tags), 'tag')}"
+            counts = f"{amount(len(words), 'word')} and {amount(len(tags), 'tag')}"
             raise DataError(f"{where} has {counts}; give one for each")
         if words:
             yield words, tags, where

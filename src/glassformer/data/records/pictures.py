@@ -12,7 +12,7 @@ from typing import IO, cast
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, amount
 from glassformer.data.config import DataConfig, Paths, SplitName
 from glassformer.data.formats.contents import content, opened
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
@@ -198,7 +198,7 @@ def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[Source, str,
         )
     if len(labels) != len(stack):
         raise DataError(
-            f"{label_path} has {len(labels):,} classes for the {counted(len(stack), 'image')} of "
+            f"{label_path} has {len(labels):,} classes for the {amount(len(stack), 'image')} of "
             f"{path}; give one for each"
         )
     names = {label: named_class(str(label), config, label_path) for label in set(labels.tolist())}

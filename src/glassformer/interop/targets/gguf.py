@@ -1,10 +1,9 @@
-"""A model as a file for llama.cpp and the programs on it, written by the package gguf.
+"""A model as a file for llama.cpp and the programs on it, `model.gguf`, by the package gguf.
 
-model.gguf
-
-Tokenizers that llama.cpp knows are listed in `gguf_tokenizers.json`: its names, and the fields of a
-tokenizer.json. Of kind gpt2 they have tokens, merges, and the name of how a text is cut before; of
-kind llama tokens and scores, where the pair of the highest score is merged first.
+What llama.cpp knows is listed in `gguf.json`: classes of models, names of sizes, and tokenizers by
+the fields of a tokenizer.json. Of kind gpt2 they have tokens, merges, and the name of how a text is
+cut before. Of kind llama they have tokens and scores, and the pair of the highest score is merged
+first.
 
 Source: ggml-org/llama.cpp, src/llama-model.cpp and src/llama-vocab.cpp.
 """
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
+from glassformer.core.axes import Tensors
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import Values
 from glassformer.families.fit import Fit
@@ -40,39 +39,19 @@ LIBRARY, FILE = "llama.cpp", "model.gguf"
 KINDS = ("bpe", "byte")
 """Kinds of tokenizers that llama.cpp reads."""
 
-PLAIN = {"rotary_wavelengths": None, "attention_bias": False, "bias": False}
-SILU = {"activation": "silu", "window": None}
-CLASSES: dict[str, tuple[str, Values]] = {
-    "GPT2LMHeadModel": ("gpt2", {"activation": "gelu_tanh"}),
-    "LlamaForCausalLM": ("llama", SILU),
-    "MistralForCausalLM": ("llama", SILU),
-    "Qwen2ForCausalLM": ("llama", SILU),
-    "Qwen3ForCausalLM": ("qwen3", SILU | PLAIN),
-    "GemmaForCausalLM": ("gemma", PLAIN | {"activation": "gelu_tanh", "tied": True}),
-}
+KNOWN = json.loads(files("glassformer.interop").joinpath("gguf.json").read_text(encoding="utf-8"))
+CLASSES: dict[str, tuple[str, Values]] = KNOWN["classes"]
 """The architecture of each published class, with the values of fields that it computes."""
 ONLY = {name: only for name, (_, only) in CLASSES.items()}
-SIZES = {
-    "context_length": "max_length",
-    "embedding_length": "d_model",
-    "block_count": "n_layers",
-    "feed_forward_length": "ff_width",
-    "head_count": "n_heads",
-}
-"""Values of the file, and the properties of ModelConfig."""
-ROTARY = {
-    "head_count_kv": "kv_heads",
-    "key_length": "head_width",
-    "value_length": "head_width",
-    "rope_dimension_count": "head_width",
-    "rope_freq_base": "rotary_base",
-}
 TURNED = re.compile(r".*\.attention\.[qk]_proj\.(weight|bias)")
 """Parameters whose rotary angles turn rows 2i and 2i + 1 in `llama`, here i and i + half."""
-KNOWN = files("glassformer.interop").joinpath("gguf_tokenizers.json")
 OPTIONS = (
-    *("type", "continuing_subword_prefix", "end_of_word_suffix"),
-    *("byte_fallback", "ignore_merges", "merges"),
+    "type",
+    "continuing_subword_prefix",
+    "end_of_word_suffix",
+    "byte_fallback",
+    "ignore_merges",
+    "merges",
 )
 WITHOUT_EFFECT = ("trim_offsets", "split")
 """Keys of steps that llama.cpp needs not know."""
@@ -110,8 +89,8 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     writer = gguf.GGUFWriter(folder / FILE, CLASSES[fit.name][0])
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     epsilon = "layer_norm_eps" if config.norm == "layer" else "layer_norm_rms_eps"
-    rotary = ROTARY if config.position == "rotary" else {}
-    for name, field in {**SIZES, **rotary, epsilon: "epsilon"}.items():
+    rotary = KNOWN["rotary"] if config.position == "rotary" else {}
+    for name, field in {**KNOWN["sizes"], **rotary, epsilon: "epsilon"}.items():
         getattr(writer, f"add_{name}")(getattr(config, field))
     if config.rotary_factor != 1 and config.rotary_wavelengths is None:
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
@@ -129,19 +108,19 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     return fit.name
 
 
-def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:
+def tensors(fit: Fit, model: Transformer) -> Tensors:
     """The tensors of the file by their names; ConfigError: a weight that has none."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     model_arch = CLASSES[fit.name][0]
     (kind,) = (kind for kind, name in MODEL_ARCH_NAMES.items() if name == model_arch)
     known = get_tensor_name_map(kind, model.config.n_layers)
-    ours: dict[str, Tensor] = dict(published.widen(model, fit).named_parameters())
+    ours: Tensors = dict(published.widen(model, fit).named_parameters())
     if model_arch == "llama":
         for name in filter(TURNED.fullmatch, ours):
             halves = ours[name].unflatten(0, (-1, 2, model.config.head_width // 2))
             ours[name] = halves.transpose(1, 2).flatten(0, 2)
-    found: dict[str, Tensor] = {}
+    found: Tensors = {}
     for stored in fit.family.layout(fit.head, ours, model.config).values():
         name = known.get_name(stored.name, (".weight", ".bias"))
         if name is None:
@@ -226,7 +205,7 @@ def _find(definition: Mapping[str, Any]) -> Values:
     own = json.loads(json.dumps(given), object_hook=hook)
     own |= {f"model.{name}": definition["model"].get(name) or None for name in OPTIONS}
     own["model.merges"] = own["model.merges"] and True
-    rows = json.loads(KNOWN.read_text(encoding="utf-8"))
+    rows = KNOWN["tokenizers"]
     others = [
         [f"{k}={v!s:.80} (not {of!s:.80})" for k, v in own.items() if v != (of := row["of"].get(k))]
         for row in rows

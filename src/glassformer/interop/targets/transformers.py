@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from glassformer.core.axes import Tensor, Tensors
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import Values, write_json
@@ -172,7 +172,7 @@ reader = {reads}.from_pretrained(".")
 ```"""
 
 
-def _inputs(batch: Batch, config: ModelConfig) -> dict[str, Tensor]:
+def _inputs(batch: Batch, config: ModelConfig) -> Tensors:
     """A batch of one by the names of arguments there."""
     elements, types = batch.elements, batch.token_type_ids
     if elements.is_floating_point():
@@ -235,9 +235,10 @@ def widen(model: Transformer, fit: Fit) -> Transformer:
 
 
 @torch.no_grad()
-def tensors(model: Transformer, fit: Fit) -> dict[str, Tensor]:
+def tensors(model: Transformer, fit: Fit) -> Tensors:
     """The tensors of a published model by their names."""
-    ours, config = dict(model.named_parameters()), model.config
+    config = model.config
+    ours: Tensors = dict(model.named_parameters())
     stored = fit.family.layout(fit.head, ours, config).values()
     found = {one.name: one.write(ours, config).contiguous() for one in stored}
     for second, first in fit.family.tied.items():  # a bias with two names, by version

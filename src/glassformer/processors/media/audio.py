@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.core.errors import DataError, counted
+from glassformer.core.errors import DataError, amount
 from glassformer.data.records.labelled_files import TABLES
 from glassformer.data.records.recordings import Recording, recordings
 from glassformer.media.audio import AudioReader
@@ -88,7 +88,7 @@ class AudioProcessor(MediaProcessor[AudioReader]):
         c, (times, bands) = self.reader.config, self.reader.grid
         return [
             f"clips of {c.seconds:g} s at {c.rate:,} Hz, {c.frames} frames of {c.n_mels} mel bands "
-            f"in {times} x {bands} patches of {counted(self.reader.patch_width, 'number')}"
+            f"in {times} x {bands} patches of {amount(self.reader.patch_width, 'number')}"
         ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.core.errors import DataError, counted
+from glassformer.core.errors import DataError, amount
 from glassformer.data.arrays import hinting
 from glassformer.data.records.labelled_files import TABLES
 from glassformer.data.records.pictures import (
@@ -118,7 +118,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     def description(self) -> list[str]:
         """See `Processor`."""
         (height, width, channels), (rows, columns) = self.reader.shape, self.reader.grid
-        patches = f"{rows} x {columns} patches of {counted(self.reader.patch_width, 'number')}"
+        patches = f"{rows} x {columns} patches of {amount(self.reader.patch_width, 'number')}"
         colours = "grey" if channels == 1 else "colour"
         return [f"{height} x {width} {colours} images in {patches}"]
 

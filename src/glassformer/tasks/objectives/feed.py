@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.core.batch import Batch
-from glassformer.core.errors import counted, plural
+from glassformer.core.errors import amount, plural
 from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
 from glassformer.data.order import WindowOrder
 from glassformer.data.tokens import training_order
@@ -238,14 +238,14 @@ class ExampleFeed(Feed):
         """See `Feed`: also how often the sequences are seen, and what could not be read."""
         order, steps, data = self.order, self.recipe.train.steps, self.objective.data
         clipped = sum(of.clipped for of in data.values())
-        long = f"{counted(clipped, 'recording')} longer than a clip: what is beyond it is not heard"
+        long = f"{amount(clipped, 'recording')} longer than a clip: what is beyond it is not heard"
         return [
             *self.processor.description(),
             f"{self.extent}, {order.batches:,} batches an epoch, {steps:,} steps = "
             f"{steps / order.batches:.1f} epochs",
             *([long] if clipped else []),
             *(
-                f"left out: {counted(len(of.skipped), 'file')} of {name} that cannot be read, the "
+                f"left out: {amount(len(of.skipped), 'file')} of {name} that cannot be read, the "
                 f"first: {of.skipped[0]}"
                 for name, of in data.items()
                 if of.skipped

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.core.errors import ConfigError, DataError, counted, suggest
+from glassformer.core.errors import ConfigError, DataError, amount, suggest
 from glassformer.data.records.labelled import Labelled
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.metrics.baselines import Scores
@@ -152,7 +152,7 @@ class LabelObjective(ExampleObjective):
         """A sentence on inputs longer than the model, if there are any."""
         if not (long := int((np.bincount(self.training.owner) > 1).sum())):
             return []
-        noun = counted(long, self.processor.noun)
+        noun = amount(long, self.processor.noun)
         return [f"{noun} longer than the model are read by overlapping windows"]
 
 
@@ -173,7 +173,7 @@ class LabelScores:
         self._nats, self._known = 0.0, 0
 
     def gold(self, labels: Sequence[str]) -> np.ndarray:
-        """The number of each label, int64; -1 for an unseen class, which is counted."""
+        """The number of each label, int64; -1 for an unseen class, which is amount."""
         numbers = self._classes.numbers(labels)
         pairs = zip(labels, numbers.tolist(), strict=True)
         self._unseen.update(label for label, number in pairs if number < 0)

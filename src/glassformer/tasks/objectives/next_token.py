@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from glassformer.core.batch import IGNORE, Batch
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, amount
 from glassformer.data.example import Example
 from glassformer.data.order import spread
 from glassformer.data.records.conversations import ASSISTANT, Conversation, Messages
@@ -70,12 +70,12 @@ class ConversationFeed(ExampleFeed):
         rest = f"{split} conversation"
         if cut := inputs.cut:
             yield (
-                f"left out: the end of {counted(len(cut), rest)} of more than {limit} "
+                f"left out: the end of {amount(len(cut), rest)} of more than {limit} "
                 f"({sum(cut):,} tokens); raise model.max_length to use them"
             )
         if whole := len(inputs.records) - len(inputs.owner):
             yield (
-                f"left out: {counted(whole, rest)} of more than {limit} (no answer within them); "
+                f"left out: {amount(whole, rest)} of more than {limit} (no answer within them); "
                 "raise model.max_length to use them"
             )
 
@@ -135,7 +135,7 @@ class NextToken(ExampleObjective):
             return ["Loss, perplexity and bits per byte are of every token of a conversation."]
         return [
             "Loss, perplexity, accuracy and bits per byte are of the assistant's text and of the "
-            "symbol that ends it, given all before; no other token is counted."
+            "symbol that ends it, given all before; no other token is amount."
         ]
 
     def evaluate(
@@ -197,8 +197,7 @@ def with_next_tokens(batch: Batch, longest: int) -> Batch:
     for a model."""
     if not 2 <= (n := batch.elements.shape[1]) <= longest:
         raise ConfigError(
-            f"The text has {counted(n, 'token')}; between 2 and the context of {longest} are "
-            "needed."
+            f"The text has {amount(n, 'token')}; between 2 and the context of {longest} are needed."
         )
     targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
     return replace(batch, targets=targets)

@@ -18,7 +18,7 @@ import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.distributed.processes import ALONE, Processes
-from glassformer.core.errors import ConfigError, DataError, counted, plural
+from glassformer.core.errors import ConfigError, DataError, amount, plural
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, split_of
@@ -110,7 +110,7 @@ class Objective(ABC):
         found = split_of(self.data, name)
         if isinstance(found, Inputs) and not len(found.owner):
             raise DataError(
-                f"no {name} {self.processor.noun} is left of {counted(len(found.records), 'row')}: "
+                f"no {name} {self.processor.noun} is left of {amount(len(found.records), 'row')}: "
                 "none can be read, or none has a target within model.max_length"
             )
         return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, amount
 from glassformer.metrics.baselines import Scores, Tagged, tag_baselines
 from glassformer.metrics.classes import TagScore
 from glassformer.metrics.spans import SCHEMES, SpanScore, mark_spans, unknown_letters
@@ -147,7 +147,7 @@ def check_tags(processor: Any, records: Iterable[Any]) -> None:
             raise DataError(f"{record.where} has no word to tag; give it a text, or remove the row")
         if n != tags:
             raise DataError(
-                f"{record.where} has {counted(n, 'word')} and {counted(tags, 'tag')}; give one "
+                f"{record.where} has {amount(n, 'word')} and {amount(tags, 'tag')}; give one "
                 "for each (see data.tag_field)"
             )
         found.update(record.tags)

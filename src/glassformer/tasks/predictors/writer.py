@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from glassformer.core.errors import counted
+from glassformer.core.errors import amount
 from glassformer.data.example import Example
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.prompts import tokens_of
@@ -141,5 +141,5 @@ class Writer(Predictor[Chosen]):
         n = 0 if unknown is None else tokens_of(example).count(unknown)
         if not n:
             return ""
-        lacks = f"{counted(n, 'token')} of the prompt {'is' if n == 1 else 'are'}"
+        lacks = f"{amount(n, 'token')} of the prompt {'is' if n == 1 else 'are'}"
         return f"{lacks} not in the vocabulary, and read as {tokenizer.symbol(unknown)}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer import __version__
-from glassformer.core.errors import counted, plural
+from glassformer.core.errors import amount, plural
 from glassformer.data.config import DataConfig
 from glassformer.layers.lora import plain_parameters
 from glassformer.metrics.comparison import NAMES, verdict
@@ -43,7 +43,7 @@ tags: [glassformer, transformer, {config.architecture}]
 
 {config.described} with {n:,} \
 parameters ({config.depths},
-{config.d_model} wide, {counted(config.n_heads, "head")}, context {config.max_length}), \
+{config.d_model} wide, {amount(config.n_heads, "head")}, context {config.max_length}), \
 trained from {_weights(train)}.
 
 - **Data**: {_files(task.recipe.data.train.path)}: {task.feed.extent}; fingerprint \

@@ -17,7 +17,7 @@ import torch
 from glassformer.core.cpu import micro_batch_threads
 from glassformer.core.devices import environment
 from glassformer.core.distributed.shards import local
-from glassformer.core.errors import counted
+from glassformer.core.errors import amount
 from glassformer.core.progress import Progress, clock
 from glassformer.core.signals import Stop, interruptions
 from glassformer.metrics.comparison import report
@@ -217,7 +217,7 @@ class Trainer:
         excerpt = self.objective.excerpt(self.task.feed.batches(step)[error.part or 0])
         told = f"{error} The batch of this step begins with {excerpt!r}"
         if self.skipped == most:
-            passed = f"; {counted(most, 'step')} before it were skipped" if most else ""
+            passed = f"; {amount(most, 'step')} before it were skipped" if most else ""
             raise failure(f"{told}{passed}", self.checkpoints)
         self.skipped += 1
         self.state = replace(self.state, step=step + 1)

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 from torch import distributed
 
-from glassformer.core.errors import counted
+from glassformer.core.errors import amount
 from glassformer.core.progress import clock, size
 from glassformer.core.record import Record
 from glassformer.finetune.adapters import adapt
@@ -102,11 +102,11 @@ class ClusterPlan:
         total, room = sum(self.memory.values()), self.hardware["memory"]
         fits = "fits" if total <= room else "which is too much (raise train.distributed.shard)"
         lines = [
-            f"processes   {counted(self.nodes, 'machine')} with {self.gpus_per_node} GPUs, "
+            f"processes   {amount(self.nodes, 'machine')} with {self.gpus_per_node} GPUs, "
             f"{processes:,} in all: {mesh}",
             f"model       {self.parameters:,} parameters",
             f"step        {self.sequences:,} sequences of {self.length:,}, {tokens:,} in all; "
-            f"{counted(self.micro_batches, 'micro-batch').replace('batchs', 'batches')} a process",
+            f"{amount(self.micro_batches, 'micro-batch').replace('batchs', 'batches')} a process",
             f"memory      {size(total)} a process, {fits} in {size(room)}: {memory}",
             f"checkpoint  {size(self.checkpoint['whole'])}; a process has "
             f"{size(self.checkpoint['process'])} of it",
