@@ -25,7 +25,7 @@ def print_scores(scores: dict[str, Any]) -> None:
 
 def _baselines(learned: dict[str, Any], scores: dict[str, Any]) -> None:
     """Print the scores of baselines on the same data, and whether the model is not better."""
-    from glassformer.metrics.comparison import by_name, verdict
+    from glassformer.metrics.scores import by_name, verdict
 
     for name, value in by_name(learned).items():
         print(f"  {name:{WIDTH}} {value:.4f}  (baseline, {learned['metric'].replace('_', ' ')})")

@@ -13,7 +13,7 @@ import torch
 from numpy.random import Generator, default_rng
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
-from glassformer.metrics.comparison import by_name
+from glassformer.metrics.scores import by_name
 from glassformer.run import Run
 
 

@@ -24,9 +24,8 @@ import torch
 from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.batch import Batch, Part
 from glassformer.core.errors import ConfigError
-from glassformer.inspect.edit import LEAF, Replaced, fires
 from glassformer.inspect.look import Look, precise, run
-from glassformer.inspect.points import check_number
+from glassformer.inspect.points import LEAF, Replaced, check_number, fires
 from glassformer.layers.embed import Embedding, TokenEmbedding
 from glassformer.layers.heads import ClassifyHead
 from glassformer.layers.losses import EXCLUSIVE, Outcomes

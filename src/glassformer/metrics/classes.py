@@ -107,6 +107,10 @@ class TagScore(PerClass):
 
     def add(self, gold: Int[np.ndarray, "T"], predicted: Int[np.ndarray, "T"], /) -> None:
         """Count tokens; gold tags in [-1, C), `predicted` ones in [0, C)."""
+        n = len(self._names)
+        assert not len(gold) or (gold.min() >= -1 and gold.max() < n and predicted.min() >= 0), (
+            "no index of a class"
+        )
         np.add.at(self._counts, (gold, predicted), 1)
 
     def result(self) -> dict[str, float]:

@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.metrics.comparison import NAMES, verdict
-from glassformer.metrics.scores import SCORES
+from glassformer.metrics.scores import NAMES, SCORES, verdict
 from glassformer.pages.charts import Point, line_chart, matrix
-from glassformer.pages.colours import weight_steps
-from glassformer.pages.kit import Html, cut, document, render
+from glassformer.pages.kit import Html, cut, document, render, weight_steps
 
 Record = dict[str, Any]
 FORMATS = {"seconds": ",.0f"} | {name: score.table for name, score in SCORES.items()}

@@ -12,8 +12,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError, counted
 from glassformer.inspect.contextual import Contexts
 from glassformer.pages.charts import line_chart, matrix, scatter
-from glassformer.pages.colours import steps
-from glassformer.pages.kit import Html, decimal, document, render
+from glassformer.pages.kit import Html, decimal, document, render, steps
 
 MOST = 64
 """Most occurrences of a page."""
