@@ -156,7 +156,7 @@ def test_a_score_is_shown_as_it_is_measured():
     scores = score.result() | {
         "table": score.table(),
         "confusion": {"names": names, "counts": score.confusion()},
-        "reliability": score.reliability(),
+        "reliability": score.calibration.bins(),
     }
     text = page({"step": 5} | {f"validation_{name}": value for name, value in scores.items()})
     validation, by_class, confusion, bars = tables(text)

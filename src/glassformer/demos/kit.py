@@ -73,10 +73,10 @@ def table(scores: Mapping[str, float], form: str = "7.2%") -> list[str]:
     return [f"  {name:34} {value:{form}}" for name, value in scores.items()]
 
 
-def with_baselines(scores: Mapping[str, Any], own: str = "this model") -> dict[str, float]:
+def with_baselines(scores: Mapping[str, Any]) -> dict[str, float]:
     """Return the scores of the baselines of an evaluation, then the score of the model."""
     learned = scores["baselines"]
-    return {**by_name(learned), own: scores[learned["metric"]]}
+    return {**by_name(learned), "this model": scores[learned["metric"]]}
 
 
 def train_and_test(

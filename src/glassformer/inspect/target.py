@@ -219,8 +219,7 @@ def _blank(baseline: Baseline, vectors: Tensor, embed: Embedding) -> Tensor:
         return torch.zeros_like(vectors[0])
     if baseline == "mean":
         return vectors.mean(0)
-    element = embed.element
-    if not isinstance(baseline, int) or not isinstance(element, TokenEmbedding):
+    if not (isinstance(baseline, int) and isinstance(element := embed.element, TokenEmbedding)):
         raise ConfigError(
             f"The baseline {baseline!r} is neither 'zero' nor 'mean' nor the id of a token; "
             f"give one of them."

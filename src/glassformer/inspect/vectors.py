@@ -80,8 +80,7 @@ def read_named(path: Path) -> Named:
 
     DataError: names the line.
     """
-    texts: list[str] = []
-    vectors: list[np.ndarray] = []
+    texts, vectors = list[str](), list[np.ndarray]()
     for number, line in lines_of(path):
         width = len(vectors[0]) if vectors else 0
         if number == 1 and re.fullmatch(r"\d+[ \t]+\d+", line):
@@ -175,9 +174,9 @@ class WordVectors:
                 f"In {expression.strip()!r} the words cancel each other; leave one of them out."
             )
         own = {place for _, place, _ in terms}
-        indices, similarities = nearest(wanted[None], self.vectors, k + len(own))
-        found = zip(indices[0].tolist(), similarities[0].tolist(), strict=True)
-        return [(self.words[int(i)], likeness) for i, likeness in found if i not in own][:k]
+        both = nearest(wanted[None], self.vectors, k + len(own))
+        found = zip(*(table[0].tolist() for table in both), strict=True)
+        return [(self.words[i], likeness) for i, likeness in found if i not in own][:k]
 
     def find(self, word: str) -> Found:
         """Place and vector of a word; DataError: an unknown word."""
