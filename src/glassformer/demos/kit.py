@@ -94,8 +94,8 @@ def nearest_neighbour(
     train: torch.Tensor, labels: Sequence[str], test: torch.Tensor, gold: Sequence[str]
 ) -> float:
     """Accuracy of the label of the nearest row of `train` by Euclidean distance."""
-    nearest = torch.cdist(test, train).argmin(1)
-    return sum(map(str.__eq__, [labels[i] for i in nearest], gold)) / len(gold)
+    nearest = torch.cdist(test, train).argmin(1).tolist()
+    return sum(labels[i] == own for i, own in zip(nearest, gold, strict=True)) / len(gold)
 
 
 def show_classes(

@@ -235,8 +235,9 @@ class Look:
     def _compute(self, place: str, kind: str, head: int | None = None) -> Tensor:
         """Return scores or pattern of one head or of all, [1, H, T, S], after the edits."""
         side, _, layer, name = place.split(".")
-        module, *of = self.attending(int(layer), side=side, site=SITE_OF[name])
-        found = changed(module.scores(*of, head), self.edits, WEIGHTS, f"{place}.scores")
+        module, q, k, context = self.attending(int(layer), side=side, site=SITE_OF[name])
+        scores = module.scores(q, k, context, head)
+        found = changed(scores, self.edits, WEIGHTS, f"{place}.scores")
         if kind == "pattern":
             found = changed(attention_pattern(found), self.edits, WEIGHTS, f"{place}.pattern")
         return found

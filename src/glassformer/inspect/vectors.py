@@ -174,9 +174,9 @@ class WordVectors:
                 f"In {expression.strip()!r} the words cancel each other; leave one of them out."
             )
         own = {place for _, place, _ in terms}
-        both = nearest(wanted[None], self.vectors, k + len(own))
-        found = zip(*(table[0].tolist() for table in both), strict=True)
-        return [(self.words[i], likeness) for i, likeness in found if i not in own][:k]
+        indices, similarities = nearest(wanted[None], self.vectors, k + len(own))
+        found = zip(indices[0].tolist(), similarities[0].tolist(), strict=True)
+        return [(self.words[int(i)], likeness) for i, likeness in found if i not in own][:k]
 
     def find(self, word: str) -> Found:
         """Place and vector of a word; DataError: an unknown word."""

@@ -182,7 +182,7 @@ def confusion(
         f"{len(names):,} gold classes from top to bottom, predicted ones from left to right in the "
         "same order; the diagonal is right; stronger colours are larger shares of a row"
     )
-    cells = ((n, i, j) for (i, j), n in np.ndenumerate(counts) if n and i != j)
+    cells = ((n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if n and i != j)
     rows = [
         [names[i], names[j], f"{n:,}", f"{shares[i, j]:.1%}"]
         for n, i, j in sorted(cells, key=lambda cell: -cell[0])[:MOST_CONFUSIONS]

@@ -66,7 +66,12 @@ def _card(
     title = f"Layer {layer}" if layer else "Layer 0, static"
     spread = f"{share:.0%} of the spread is in this plane." if points.any() else "All in one place."
     names, shades = [str(i + 1) for i in range(len(table))], steps((table - low) / (1 - low))
-    about = lambda i, j: (decimal(table[i, j]), f"{i + 1} and {j + 1}: {table[i, j]:.4f}")
-    drawing = matrix(names, names, shades, about=about).svg(f"{title}: cosine similarities")
+    similarities = matrix(
+        names,
+        names,
+        shades,
+        about=lambda i, j: (decimal(table[i, j]), f"{i + 1} and {j + 1}: {table[i, j]:.4f}"),
+    )
+    drawing = similarities.svg(f"{title}: cosine similarities")
     summary = f"Mean similarity {decimal(mean)}. {spread}"
     return title, summary, scatter(points, f"{title}: map"), drawing
