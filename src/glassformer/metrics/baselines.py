@@ -177,8 +177,8 @@ def tag_baselines(
     training lacks, the most frequent tag of the words that it has once. `marked`: tags mark spans.
     """
     number = {name: i for i, name in enumerate(names)}
-    words_and_tags = (pair for row in train for pair in zip(row.words, row.tags, strict=True))
-    pairs = Counter(pair for pair in words_and_tags if pair[1] in number)
+    rows = (zip(row.words, row.tags, strict=True) for row in train)
+    pairs = Counter(pair for pair in chain.from_iterable(rows) if pair[1] in number)
     every = commonest(Counter(tag for _, tag in pairs.elements())) or names[0]
     own = iter(most_frequent(pairs, chain.from_iterable(row.words for row in asked), rare=True))
     found: Scores = {}

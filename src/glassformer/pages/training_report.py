@@ -99,21 +99,27 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
 
 def _scores(metrics: Sequence[Record]) -> tuple[list[Record], list[tuple[str, str]]]:
     """Return the scores of all validations, and the signatures of scores that have one."""
-    steps, latest = defaultdict[int, Record](Record), Record()
-    for m in metrics:  # a step may be in several lines
-        if own := {name[11:]: m[name] for name in m if name.startswith("validation_")}:
-            steps[m["step"]] |= {name: m[name] for name in UNSCORED if name in m} | own
-    for line in steps.values():
+    validations, latest = _validations(metrics), Record()
+    for line in validations:
         latest |= line
     found = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
     names = [*(name for name in SCORES if name in found), *found]
     rows = [
         {name: line.get(name) for name in ("step", *names, "seconds")}
-        for line in steps.values()
+        for line in validations
         if line.keys() & {*names}
     ]
     signatures = [(name, value) for name, value in latest.items() if isinstance(value, str)]
     return rows, signatures
+
+
+def _validations(metrics: Sequence[Record]) -> list[Record]:
+    """Return the scores of each validated step, which may be in several lines of metrics."""
+    steps = defaultdict[int, Record](Record)
+    for m in metrics:
+        if own := {name[11:]: m[name] for name in m if name.startswith("validation_")}:
+            steps[m["step"]] |= {name: m[name] for name in UNSCORED if name in m} | own
+    return [*steps.values()]
 
 
 def _baselines(metrics: Sequence[Record]) -> tuple[list[Record], str]:
