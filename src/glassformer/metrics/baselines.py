@@ -50,11 +50,12 @@ def most_frequent(
     An unseen input gets the most frequent label of all, or, if `rare`, of the inputs seen once. Of
     equals, the label that sorts first is taken. None: there is no training.
     """
-    labels = defaultdict[str, Counter[str]](Counter)
+    labels, every = defaultdict[str, Counter[str]](Counter), Counter[str]()
     for (item, label), n in train.items():
         labels[item][label] = n
+        every[label] += n
     once = Counter(label for own in labels.values() if own.total() == 1 for label in own)
-    unseen = commonest(once if rare and once else sum(labels.values(), Counter[str]()))
+    unseen = commonest(once if rare and once else every)
     best = {item: commonest(own) for item, own in labels.items()}
     return [best.get(item, unseen) for item in asked]
 
