@@ -11,9 +11,8 @@ import torch
 import tiny
 from glassformer.core.batch import Batch, Part
 from glassformer.core.errors import ConfigError
-from glassformer.inspect.attribution import METHODS, attribute
+from glassformer.inspect.attribution import METHODS, attribute, faithfulness
 from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
-from glassformer.inspect.faithfulness import faithfulness
 from glassformer.inspect.look import Look, look
 from glassformer.inspect.target import Attribution, Target, rerun
 from glassformer.models import Transformer

@@ -10,7 +10,7 @@ from PIL import Image
 
 from glassformer.core.errors import CheckpointError
 from glassformer.inspect.alignment import CrossAttention
-from glassformer.pages import colours
+from glassformer.pages import kit
 from glassformer.pages.attention import attention_html, attention_png
 from glassformer.processors.tokens.word_spans import Side
 from pages import reading
@@ -75,8 +75,8 @@ def test_the_small_pictures_are_the_patterns_in_both_themes():
     page = Page(attention_html(pair, "t"))
     for dark in (False, True):
         shown = [reading.pixels(address) for address in page.values("href", "image")[dark::2]]
-        steps = colours.weight_steps(pair.patterns[0].numpy())
-        np.testing.assert_array_equal(shown, colours.ramp(dark=dark)[steps])
+        steps = kit.weight_steps(pair.patterns[0].numpy())
+        np.testing.assert_array_equal(shown, kit.ramp(dark=dark)[steps])
 
 
 def test_pairs_without_words_have_a_page_and_a_picture(tmp_path):
@@ -109,7 +109,7 @@ def test_the_picture_draws_what_fonts_have(tmp_path):
     file = tmp_path / "a.png"
     attention_png(look(HOSTILE, "x" * 400 + " Ελλάδα Кириллица"), file)
     image = pixels(file)
-    assert (image == colours.ramp(dark=False)[0]).all(-1).any()
+    assert (image == kit.ramp(dark=False)[0]).all(-1).any()
     assert image.shape[1] < 4000  # a long word is cut
 
 

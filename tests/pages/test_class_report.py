@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.metrics.classes import ClassScore
-from glassformer.pages import colours
+from glassformer.pages import kit
 from glassformer.pages.training_report import report_html
 from pages.reading import Page, tables
 
@@ -53,7 +53,7 @@ def test_every_count_is_in_the_picture(counts):
     cells = re.findall(r'fill="var\(--s(\d+)\)"><title>(.*?)</title>', text)
     assert said("\n".join(title for _, title in cells), "(.+)") == explained(names, counts)
     shares = [n / max(1, sum(row)) for row in counts for n in row]
-    assert [int(step) for step, _ in cells] == [colours.weight_steps(share) for share in shares]
+    assert [int(step) for step, _ in cells] == [kit.weight_steps(share) for share in shares]
     printed = re.findall(r'fill="var\(--t\d+\)"[^>]*>(.*?)<', text)
     assert printed == [f"{n:,}" for row in counts for n in row]
     assert len(re.findall(r'fill="var\(--mark\)"', text)) == len(names), "the diagonal is ringed"
@@ -156,7 +156,7 @@ def test_a_score_is_shown_as_it_is_measured():
     scores = score.result() | {
         "table": score.table(),
         "confusion": {"names": names, "counts": score.confusion()},
-        "reliability": score.reliability(),
+        "reliability": score.calibration.bins(),
     }
     text = page({"step": 5} | {f"validation_{name}": value for name, value in scores.items()})
     validation, by_class, confusion, bars = tables(text)

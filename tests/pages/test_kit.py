@@ -14,7 +14,7 @@ from glassformer.core.errors import printable
 from glassformer.demos.vqa import Answer, answers_html
 from glassformer.inspect.alignment import CrossAttention
 from glassformer.inspect.contextual import Contexts, Occurrence
-from glassformer.pages import colours, images, kit
+from glassformer.pages import images, kit
 from glassformer.pages.attention import attention_html
 from glassformer.pages.batch_page import (
     EncodedAudio,
@@ -182,7 +182,7 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_has_contrast_on_the_page(dark):
     """WCAG 2.1, 1.4.3: at least 4.5."""
-    theme = {name: both[dark] for name, both in colours.COLOURS.items()}
+    theme = {name: both[dark] for name, both in kit.COLOURS.items()}
     for ground in ("paper", "card"):
         for text in ("ink", "soft", "mark", "accent", "good", "bad"):
             assert contrast(theme[text], theme[ground]) >= 4.5, (text, ground)
@@ -196,29 +196,29 @@ def test_the_ramp_is_one_hue_of_oklab(dark):
     lms_to_rgb = [[4.0767416621, -3.3077115913, 0.2309699292]]
     lms_to_rgb += [[-1.2684380046, 2.6097574011, -0.3413193965]]
     lms_to_rgb += [[-0.0041960863, -0.7034186147, 1.707614701]]
-    x, hue = np.linspace(0, 1, colours.STEPS), np.deg2rad(255.0)
-    lightness = np.linspace(*((0.20, 0.93) if dark else (0.985, 0.30)), colours.STEPS)
+    x, hue = np.linspace(0, 1, kit.STEPS), np.deg2rad(255.0)
+    lightness = np.linspace(*((0.20, 0.93) if dark else (0.985, 0.30)), kit.STEPS)
     chroma = 0.008 + 0.12 * np.sin(np.pi * np.minimum(x, 0.72))
     lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)])
     linear = np.clip(np.array(lms_to_rgb) @ (np.array(lab_to_lms) @ lab) ** 3, 0, 1)
     srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    np.testing.assert_array_equal(colours.ramp(dark=dark), np.rint(255 * srgb.T))
+    np.testing.assert_array_equal(kit.ramp(dark=dark), np.rint(255 * srgb.T))
 
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_shade_is_readable_and_further_from_the_page(dark):
-    names = range(colours.STEPS)
-    shades, inks = ([colours.COLOURS[f"{kind}{i}"][dark] for i in names] for kind in "st")
+    names = range(kit.STEPS)
+    shades, inks = ([kit.COLOURS[f"{kind}{i}"][dark] for i in names] for kind in "st")
     assert min(map(contrast, shades, inks)) >= 4.5
     away = [contrast(shade, shades[0]) for shade in shades]
     assert away == sorted(away)
     assert away[-1] > 10
-    assert f"s{colours.STEPS}" not in colours.COLOURS
+    assert f"s{kit.STEPS}" not in kit.COLOURS
 
 
 def test_steps_go_from_none_to_all():
-    assert colours.weight_steps(np.array([0.0, 0.25, 1.0, 1.5])).tolist() == [0, 16, 32, 32]
-    assert [colours.steps(x) for x in (-1, 0, 0.5, 1, 2)] == [0, 0, 16, 32, 32]
+    assert kit.weight_steps(np.array([0.0, 0.25, 1.0, 1.5])).tolist() == [0, 16, 32, 32]
+    assert [kit.steps(x) for x in (-1, 0, 0.5, 1, 2)] == [0, 0, 16, 32, 32]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_images_are_those_of_the_arrays():
     np.testing.assert_array_equal(pixels(images.png(made)), made)
     np.testing.assert_array_equal(pixels(images.png(made[..., :1])), made[..., :1].repeat(3, 2))
     light, dark = (
-        pixels(shown).sum(-1) for shown in images.palette(colours.steps(np.array([[0.0, 1.0]])))
+        pixels(shown).sum(-1) for shown in images.palette(kit.steps(np.array([[0.0, 1.0]])))
     )
     assert light[0, 0] > light[0, 1], "more is further from the page"
     assert dark[0, 0] < dark[0, 1]
@@ -270,7 +270,7 @@ def test_a_scene_has_its_marks_in_the_image_and_in_the_file():
     assert image.shape == (2 * (40 + 2 * MARGIN), 2 * (20 + 2 * MARGIN), 3)
     file = scene.file("x")
     for y, name in ((5, "mark"), (20, "accent"), (35, "s32"), (15, "paper")):
-        light = colours.COLOURS[name][0]
+        light = kit.COLOURS[name][0]
         assert image[2 * (y + MARGIN), 2 * (10 + MARGIN)].tolist() == [*bytes.fromhex(light[1:])]
         assert light in file or name == "s32"
     assert pixels(Page(file).values("href", "image")[0])[0, 0].tolist() == image[118, 60].tolist()

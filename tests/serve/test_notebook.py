@@ -15,7 +15,7 @@ from PIL import Image
 
 import glassformer as gf
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.pages import colours
+from glassformer.pages import kit
 from glassformer.pages.scene import MARGIN, Box, Shades, Text
 from glassformer.serve.explorer import notebook
 from glassformer.serve.explorer.handler import Explorer
@@ -371,7 +371,7 @@ def test_a_head_is_drawn_as_it_is(view):
     n, found = len(pattern), [*places(page, image)]
     seen = [(i, j) for i in range(n) for j in range(i + 1)]  # what a query may not see is left out
     assert len(found) == len(seen)
-    table = colours.ramp(dark=False)
+    table = kit.ramp(dark=False)
     for (i, j), (box, pixels) in zip(seen, found, strict=True):
         step = int(box.fill[1:])
         assert (pixels[len(pixels) // 2, len(pixels) // 2] == table[step]).all()
@@ -384,7 +384,7 @@ def test_all_heads_are_drawn_and_the_selected_is_framed(lm):
     page = view._image()
     frames = [mark.fill for mark in page if isinstance(mark, Box)]
     assert frames == ["line"] * 7 + ["mark"]
-    seen, table = view.look(), colours.ramp(dark=False).astype(int)
+    seen, table = view.look(), kit.ramp(dark=False).astype(int)
     for number, (_, pixels) in enumerate(places(page, np.array(page.image()))):
         darkest = np.abs(pixels.reshape(-1, 1, 3) - table).sum(2).argmin(1).max()
         most = float(seen.pattern(number // 4, number % 4).max()) ** 0.5 * (len(table) - 1)

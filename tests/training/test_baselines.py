@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import glassformer as gf
-from glassformer.metrics.comparison import judge, report, verdict
+from glassformer.metrics.scores import judge, report, verdict
 from glassformer.training.folder.history import History, of_model, read_metrics
 from glassformer.training.loop.trainer import Result
 from small_runs import go, recipe, stopped_after

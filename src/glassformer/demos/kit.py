@@ -13,7 +13,7 @@ import torch
 from numpy.random import Generator, default_rng
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
-from glassformer.metrics.comparison import by_name
+from glassformer.metrics.scores import by_name
 from glassformer.run import Run
 
 
@@ -73,10 +73,10 @@ def table(scores: Mapping[str, float], form: str = "7.2%") -> list[str]:
     return [f"  {name:34} {value:{form}}" for name, value in scores.items()]
 
 
-def with_baselines(scores: Mapping[str, Any], own: str = "this model") -> dict[str, float]:
+def with_baselines(scores: Mapping[str, Any]) -> dict[str, float]:
     """Return the scores of the baselines of an evaluation, then the score of the model."""
     learned = scores["baselines"]
-    return {**by_name(learned), own: scores[learned["metric"]]}
+    return {**by_name(learned), "this model": scores[learned["metric"]]}
 
 
 def train_and_test(
@@ -94,8 +94,8 @@ def nearest_neighbour(
     train: torch.Tensor, labels: Sequence[str], test: torch.Tensor, gold: Sequence[str]
 ) -> float:
     """Accuracy of the label of the nearest row of `train` by Euclidean distance."""
-    nearest = torch.cdist(test, train).argmin(1)
-    return sum(map(str.__eq__, [labels[i] for i in nearest], gold)) / len(gold)
+    nearest = torch.cdist(test, train).argmin(1).tolist()
+    return sum(labels[i] == own for i, own in zip(nearest, gold, strict=True)) / len(gold)
 
 
 def show_classes(

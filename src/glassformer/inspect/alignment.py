@@ -106,8 +106,8 @@ def align_texts(
     tokenizer: PairTokenizer,
     source: str,
     target: str,
-    layers: Chosen = None,
-    heads: Chosen = None,
+    layers: Chosen,
+    heads: Chosen,
 ) -> list[tuple[int, int]]:
     """Return the word alignment of a pair; none without words, or longer than the model reads."""
     if not (source.strip() and target.strip()):

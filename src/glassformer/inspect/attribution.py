@@ -10,12 +10,16 @@ The last two multiply R <- own R + cross [0 | R_source] through the layers. R [T
 of an attention. The row of R at the answer's position (for a head that pools, the pooled rows) is
 the score of every element.
 
-Methods disagree; `faithfulness` measures them.
+Methods disagree; `faithfulness` measures them by elements removed, and inserted, in the order of
+their scores, and in random orders (Petsiuk et al. 2018, RISE; Samek et al. 2017):
+
+    deletion    from the whole input  ->  the probability should fall early (small area)
+    insertion   from the baseline     ->  it should rise early (large area)
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +37,6 @@ from glassformer.inspect.target import (
     rerun,
 )
 
-Attended = Callable[[str], Float[Tensor, "T _"]]
-"""Weights between queries and keys of an attention, given its path; float64."""
 NODES = 8
 """Gauss-Legendre points of each interval between the baseline and the input."""
 
@@ -80,15 +82,17 @@ def gradient_x_input(look: Look, target: Target, *, baseline: Baseline = "zero")
 
 
 class _Interval(NamedTuple):
-    """Integrated gradients from share `begin` to `end`; the target there: `before`, `after`; the
-    error of their sum, `gap`."""
+    """Integrated gradients from share `begin` to `end`.
 
+    `before`, `after`: the target there; `gap`: the error of their sum.
+    """
+
+    gap: float
     begin: float
     end: float
     before: float
     after: float
     scores: Float[Tensor, "_"]
-    gap: float
 
 
 def integrated_gradients(
@@ -111,9 +115,12 @@ def integrated_gradients(
     def interval(begin: float, end: float, before: float) -> _Interval:
         stops = torch.cat([begin + (end - begin) * (nodes + 1) / 2, torch.tensor([end])])
         values, slopes = path.slopes(stops[:, None].expand(-1, path.count))
-        scores = (end - begin) / 2 * (weights @ slopes[:-1].cpu().double())
-        gap = abs(float(scores.sum()) - (float(values[-1]) - before))
-        return _Interval(begin, end, before, float(values[-1]), scores, gap)
+        scores, after = (
+            (end - begin) / 2 * (weights @ slopes[:-1].cpu().double()),
+            float(values[-1]),
+        )
+        gap = abs(float(scores.sum()) - (after - before))
+        return _Interval(gap, begin, end, before, after, scores)
 
     start = float(path.values(torch.zeros(1, path.count)))
     if not math.isfinite(start):
@@ -150,7 +157,7 @@ def rollout(look: Look, target: Target) -> Attribution:
     """
     kept = 0.5 if look.model.config.residual else 0.0
     mean = lambda place: look[f"{place}.pattern"].tensor.cpu().double().mean(0)
-    _, own, source = _follow(look, target, mean, kept, 1 - kept)
+    own, source = _follow(look, target, mean, kept, 1 - kept)
     return Attribution("rollout", target, own.float(), source)
 
 
@@ -176,17 +183,18 @@ def gradient_attention(look: Look, target: Target) -> Attribution:
         return positive.cpu().double().mean(0)
 
     kept = float(look.model.config.residual)
-    begin, own, source = _follow(look, target, relevant, kept, 1)
-    return Attribution("gradient_attention", target, (own - kept * begin).float(), source)
+    own, source = _follow(look, target, relevant, kept, 1)
+    own = own - kept * reading(look, target)
+    return Attribution("gradient_attention", target, own.float(), source)
 
 
 def _follow(
-    look: Look, target: Target, attended: Attended, kept: float, share: float
-) -> tuple[Float[Tensor, "T"], Float[Tensor, "T"], Float[Tensor, "S"] | None]:
-    """Multiply the layers from the answer backwards: the row of R at the beginning and at the end,
-    and the source's part.
+    look: Look, target: Target, attended: Callable[[str], Tensor], kept: float, share: float
+) -> tuple[Float[Tensor, "T"], Float[Tensor, "S"] | None]:
+    """Multiply the layers from the answer backwards: the row of R, and the source's part.
 
-    A branch is `kept` times the stream and `share` times the values that it reads.
+    A branch is `kept` times the stream and `share` times the values that it reads. `attended` gives
+    the weights between queries and keys of an attention by its path, float64.
     """
     side, config, crossed = look.answering, look.model.config, bool(look.source_elements)
 
@@ -197,7 +205,7 @@ def _follow(
         return torch.cat([kept * own, *cross], 1) if cross else own
 
     # Only the row that is read is carried, from the end to the beginning.
-    row = begin = reading(look, target)
+    row = reading(look, target)
     source = torch.zeros(len(look.source_elements), dtype=row.dtype)
     beside, names = torch.eye(len(source), dtype=row.dtype), ["attention"]
     if crossed:
@@ -207,7 +215,7 @@ def _follow(
     for layer in reversed(range(config.depth(side))):
         row, across = (row @ step(f"{side}.blocks.{layer}", names)).tensor_split([len(row)])
         source = source + across @ beside
-    return begin, row, source.float() if crossed else None
+    return row, source.float() if crossed else None
 
 
 METHODS: dict[str, Callable[..., Attribution]] = {
@@ -217,3 +225,73 @@ METHODS: dict[str, Callable[..., Attribution]] = {
     "rollout": rollout,
     "gradient_attention": gradient_attention,
 }
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """The target's probability with a share of the elements removed (`deletion`) or inserted.
+
+    `shares` run from 0 to 1; the random curves have one row for each order. Areas are in [0, 1].
+    """
+
+    shares: Float[Tensor, "_"]
+    deletion: Float[Tensor, "_"]
+    insertion: Float[Tensor, "_"]
+    random_deletion: Float[Tensor, "_ _"]
+    random_insertion: Float[Tensor, "_ _"]
+
+    def area(self, curve: Float[Tensor, "*rows _"]) -> Float[Tensor, "*rows"]:
+        """The area under a curve over `shares`, by trapezoids: its mean height."""
+        return torch.trapezoid(curve, self.shares)
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """Area below random of the deletion curve, and above random of the insertion curve."""
+        fallen = self.area(self.random_deletion).mean() - self.area(self.deletion)
+        risen = self.area(self.insertion) - self.area(self.random_insertion).mean()
+        return float(fallen), float(risen)
+
+
+def faithfulness(
+    look: Look,
+    attribution: Attribution,
+    steps: int = 20,
+    seed: int = 0,
+    *,
+    orders: int = 8,
+    baseline: Baseline = "zero",
+) -> Faithfulness:
+    """Delete and insert elements by score, and in `orders` random orders, in `steps` steps.
+
+    Counts every element that can reach the answer, a source's too: in a decoder none after the
+    position, and no learned token. ConfigError: scores of another look, or no step.
+    """
+    path = Interpolation(look, attribution.target, baseline)
+    scores = attribution.scores
+    if attribution.source_scores is not None:
+        scores = torch.cat([scores, attribution.source_scores])
+    if len(scores) != path.count:
+        raise ConfigError(
+            f"The attribution has {len(scores)} scores and the input {path.count} elements; "
+            f"give its own."
+        )
+    if steps < 1 or orders < 1:
+        raise ConfigError(f"steps={steps} and orders={orders} must both be at least 1.")
+    own = [not element.learned for element in look.elements]
+    if (position := attribution.target.position) is not None and look.answering == "decoder":
+        own[position + 1 :] = [False] * (len(own) - position - 1)
+    source = [True] * len(look.source_elements)
+    elements = torch.tensor(own + source).nonzero()[:, 0]  # to remove, the source's last
+    count = len(elements)
+    generator = torch.Generator().manual_seed(seed)
+    ranked = [scores[elements].argsort(descending=True, stable=True)]
+    ranked += [torch.randperm(count, generator=generator) for _ in range(orders)]
+    taken = torch.linspace(0, count, min(steps, count) + 1).round().long()
+    # argsort of an order is the rank of each element in it
+    kept = torch.cat([(order.argsort() >= taken[:, None]).float() for order in ranked])
+    shares = torch.ones(2, len(kept), path.count)
+    shares[:, :, elements] = torch.stack([kept, 1 - kept])
+    found = path.values(shares.flatten(0, 1), attribution.target.probability)
+    curves = found.float().view(2, len(ranked), -1)
+    share = taken.float() / count
+    return Faithfulness(share, *curves[:, 0], *curves[:, 1:])

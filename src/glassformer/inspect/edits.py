@@ -20,9 +20,8 @@ from pydantic import Field, InstanceOf
 
 from glassformer.core.axes import Tensor
 from glassformer.core.errors import ConfigError, suggest
-from glassformer.inspect.edit import EDITS, Edit, Numbers
 from glassformer.inspect.look import Look
-from glassformer.inspect.points import Named, kind_of
+from glassformer.inspect.points import EDITS, Edit, Named, Numbers, kind_of
 
 TOLERANCE = 1e-6
 """Excess of a row over a sum of 1 that is taken for rounding."""

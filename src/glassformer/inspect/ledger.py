@@ -117,7 +117,7 @@ def ledger(look: Look, target: int, *, position: int = -1, against: int | None =
             bias += float(shares.sum())
         elif name in ("head", "cross"):
             heads = enumerate(shares.sum((0, 2, 3)).tolist())
-            entries += [Entry(name, layer, head, share) for head, share in heads]
+            entries += [Entry(name, layer, *one) for one in heads]
         else:
             entries.append(Entry(name, layer, None, float(shares.sum())))
     logit = float(wanted.value(wanted.logits(look).detach().double()))

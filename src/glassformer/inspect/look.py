@@ -13,15 +13,25 @@ other point is fetched by another pass, which must give the same logits.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partialmethod
 
 import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError, suggest
-from glassformer.inspect.edit import LEAF, Edit, Replaced, fires
-from glassformer.inspect.points import SITE_OF, Named, Point, check_number, kind_of, point_of
+from glassformer.inspect.points import (
+    LEAF,
+    SITE_OF,
+    Edit,
+    Named,
+    Point,
+    Replaced,
+    check_number,
+    fires,
+    kind_of,
+    point_of,
+)
 from glassformer.layers.attention.attend import attention_pattern
 from glassformer.layers.attention.context import CROSSED, AttentionContext
 from glassformer.layers.attention.multi_head import Attention
@@ -157,25 +167,25 @@ class Look:
 
     def __getitem__(self, name: str) -> Named:
         """Tensor of a point without its batch axis, after the edits; ConfigError: no such point."""
-        place, _, kind = name.rpartition(".")
         if name in self.tape.on_demand:
+            place, _, kind = name.rpartition(".")
             return Named(self._compute(place, kind)[0], WEIGHTS[1:])
         return Named(self._tensor(name)[0].detach(), self.tape.axes[name][1:])
 
     def pattern(
-        self, layer: int, head: int, *, side: str = "", site: str = "self"
+        self, layer: int, head: int, *, side: str = "", site: str = "self", kind: str = "pattern"
     ) -> Float[Tensor, "T S"]:
         """Attention pattern of a head, [query, key]; rows sum to 1, or are 0 if all is masked.
 
         `side` "": the only stack, or the decoder of an encoder-decoder. ConfigError: no such head.
         """
-        return self._head(layer, head, side, site, "pattern")
+        place, _ = self.attention(layer, side=side, site=site, head=head)
+        edited = fires(self.edits, f"{place}.scores", f"{place}.pattern")
+        found = self._compute(place, kind, None if edited else head)  # an edit may need all heads
+        return found[0, head if edited else 0]
 
-    def scores(
-        self, layer: int, head: int, *, side: str = "", site: str = "self"
-    ) -> Float[Tensor, "T S"]:
-        """Scores of a head before the softmax: q kᵀ · scale + bias, -inf where masked."""
-        return self._head(layer, head, side, site, "scores")
+    scores = partialmethod(pattern, kind="scores")
+    """Scores of a head before the softmax: q kᵀ · scale + bias, -inf where masked."""
 
     def sequences(self, side: str = "", site: str = "self") -> tuple[tuple[Element, ...], ...]:
         """Elements of the queries and of the keys of an attention."""
@@ -211,34 +221,26 @@ class Look:
     ) -> tuple[str, Attention]:
         """Path and module of an attention; ConfigError: no such layer, side, site or head."""
         blocks, own = self.stack(side).blocks, {site: name for name, site in SITE_OF.items()}
+        side = side or self.answering
         check_number("layer", layer, len(blocks))
         if site not in own:
             raise ConfigError(f"There is no site {site!r} of attention; {suggest(site, own)}")
-        module = getattr(blocks[layer], own[site])
-        if module is None:
-            raise ConfigError(
-                f"The {side or self.answering} has no cross-attention; ask for site='self'."
-            )
+        if (module := getattr(blocks[layer], own[site])) is None:
+            raise ConfigError(f"The {side} has no cross-attention; ask for site='self'.")
         if head is not None:
             check_number("head", head, module.n_heads)
-        return f"{side or self.answering}.blocks.{layer}.{own[site]}", module
-
-    def _head(self, layer: int, head: int, side: str, site: str, kind: str) -> Tensor:
-        place, _ = self.attention(layer, side=side, site=site, head=head)
-        edited = fires(self.edits, f"{place}.scores", f"{place}.pattern")
-        found = self._compute(place, kind, None if edited else head)  # an edit may need all heads
-        return found[0, head if edited else 0]
+        return f"{side}.blocks.{layer}.{own[site]}", module
 
     @torch.no_grad()
     def _compute(self, place: str, kind: str, head: int | None = None) -> Tensor:
         """Return scores or pattern of one head or of all, [1, H, T, S], after the edits."""
         side, _, layer, name = place.split(".")
-        module, *of = self.attending(int(layer), side=side, site=SITE_OF[name])
-        scores = module.scores(*of, head)
-        scores = changed(scores, self.edits, WEIGHTS, f"{place}.scores")
-        if kind == "scores":
-            return scores
-        return changed(attention_pattern(scores), self.edits, WEIGHTS, f"{place}.pattern")
+        module, q, k, context = self.attending(int(layer), side=side, site=SITE_OF[name])
+        scores = module.scores(q, k, context, head)
+        found = changed(scores, self.edits, WEIGHTS, f"{place}.scores")
+        if kind == "pattern":
+            found = changed(attention_pattern(found), self.edits, WEIGHTS, f"{place}.pattern")
+        return found
 
     @torch.no_grad()
     def attending(
@@ -255,12 +257,10 @@ class Look:
         """Mask, bias and rotation of an attention, computed once for all layers."""
         side = side or self.answering
         if (side, site) not in self._contexts:
-            queries = keys = self.positions(side)
+            keys = self.positions("encoder" if site == "cross" else side)
             exact = torch.promote_types(self.output.features.hidden.dtype, torch.float32)
-            scoring = self.stack(side).scoring(exact)
-            if site == "cross":
-                scoring, keys = CROSSED, self.positions("encoder")
-            self._contexts[side, site] = scoring.context(queries, keys)
+            scoring = CROSSED if site == "cross" else self.stack(side).scoring(exact)
+            self._contexts[side, site] = scoring.context(self.positions(side), keys)
         return self._contexts[side, site]
 
     @cached_property

@@ -24,9 +24,8 @@ import torch
 from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.batch import Batch, Part
 from glassformer.core.errors import ConfigError
-from glassformer.inspect.edit import LEAF, Replaced, fires
 from glassformer.inspect.look import Look, precise, run
-from glassformer.inspect.points import check_number
+from glassformer.inspect.points import LEAF, Replaced, check_number, fires
 from glassformer.layers.embed import Embedding, TokenEmbedding
 from glassformer.layers.heads import ClassifyHead
 from glassformer.layers.losses import EXCLUSIVE, Outcomes
@@ -220,8 +219,7 @@ def _blank(baseline: Baseline, vectors: Tensor, embed: Embedding) -> Tensor:
         return torch.zeros_like(vectors[0])
     if baseline == "mean":
         return vectors.mean(0)
-    element = embed.element
-    if not isinstance(baseline, int) or not isinstance(element, TokenEmbedding):
+    if not (isinstance(baseline, int) and isinstance(element := embed.element, TokenEmbedding)):
         raise ConfigError(
             f"The baseline {baseline!r} is neither 'zero' nor 'mean' nor the id of a token; "
             f"give one of them."

@@ -80,8 +80,7 @@ def read_named(path: Path) -> Named:
 
     DataError: names the line.
     """
-    texts: list[str] = []
-    vectors: list[np.ndarray] = []
+    texts, vectors = list[str](), list[np.ndarray]()
     for number, line in lines_of(path):
         width = len(vectors[0]) if vectors else 0
         if number == 1 and re.fullmatch(r"\d+[ \t]+\d+", line):

@@ -8,7 +8,7 @@ Everything follows from one configuration, which is saved with the model as `aud
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from glassformer.core.record import Record
 from glassformer.media.audio_file import resample
 from glassformer.media.patches import Reader, patchify
 
+Milliseconds = Annotated[float, Field(gt=0.0, le=1000.0)]
 CLIPS_AT_ONCE = 64
 CONSTANT = 1e-4
 """Bands with a smaller standard deviation are not scaled."""
@@ -40,9 +41,9 @@ class AudioConfig(Record):
     """Place of a shorter audio file in its clip, and the part that is kept of a longer one."""
     n_mels: int = Field(default=64, ge=1, le=512)
     """Frequency bands."""
-    window_ms: float = Field(default=25.0, gt=0.0, le=1000.0)
+    window_ms: Milliseconds = 25.0
     """Length of a frame's window, in milliseconds."""
-    hop_ms: float = Field(default=10.0, gt=0.0, le=1000.0)
+    hop_ms: Milliseconds = 10.0
     """Step from one frame to the next, in milliseconds."""
     patch: tuple[int, int] = (4, 0)
     """(frames, bands) of a patch; 0: all bands."""

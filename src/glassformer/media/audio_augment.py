@@ -7,7 +7,7 @@ A function of (seed, step, clip number). Source: Park et al. 2019, SpecAugment, 
 warping, which helped least there.
 """
 
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from glassformer.core.random_stream import RandomStream
 from glassformer.core.record import Record
 
 Clips = Float32[np.ndarray, "N T"]
+Masks = Annotated[int, Field(ge=0, le=100)]
+Width = Annotated[int, Field(ge=0)]
 
 
 class SoundAugmentConfig(Record):
@@ -26,13 +28,13 @@ class SoundAugmentConfig(Record):
 
     section = "augment.audio"
 
-    time_masks: int = Field(default=0, ge=0, le=100)
+    time_masks: Masks = 0
     """Number of time masks in a spectrogram."""
-    time_width: int = Field(default=0, ge=0)
+    time_width: Width = 0
     """Largest width of a time mask, in frames."""
-    mel_masks: int = Field(default=0, ge=0, le=100)
+    mel_masks: Masks = 0
     """Number of frequency masks in a spectrogram."""
-    mel_width: int = Field(default=0, ge=0)
+    mel_width: Width = 0
     """Largest width of a frequency mask, in mel bands."""
     shift_ms: float = Field(default=0.0, ge=0.0)
     """Largest random shift in time, in ms."""

@@ -9,7 +9,7 @@ al. 2020, RandAugment; Müller & Hutter 2021, TrivialAugment; Zhang et al. 2018,
 """
 
 from collections.abc import Callable
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int64, Shaped, UInt8
@@ -21,6 +21,9 @@ from glassformer.core.record import Record
 
 Pixels = UInt8[np.ndarray, "N H W C"]
 Each = Float[np.ndarray, "N"]
+Share = Annotated[float, Field(ge=0, le=1)]
+PositiveShare = Annotated[float, Field(gt=0, le=1)]
+Alpha = Annotated[float, Field(ge=0, le=100)]
 Boxes = Float[np.ndarray, "4 N"]
 """Rectangles: top, left, bottom, right, each as a share of the side of the image."""
 BILINEAR = Image.Resampling.BILINEAR
@@ -78,19 +81,19 @@ class AugmentConfig(Record):
     1]."""
     flip: bool = False
     """Mirror half of the images, left to right."""
-    erase: float = Field(default=0.0, ge=0, le=1)
+    erase: Share = 0.0
     """Share of images in which a random rectangle becomes noise."""
-    colour: float = Field(default=0.0, ge=0, le=1)
+    colour: Share = 0.0
     """Largest random relative change of brightness, contrast and saturation."""
     policy: int = Field(default=0, ge=0, le=16)
     """Number of random operations on each image, from RandAugment's list; 0: none."""
-    magnitude: float = Field(default=0.5, gt=0, le=1)
+    magnitude: PositiveShare = 0.5
     """Largest strength of an operation of policy; uniform from 0 to this."""
-    mixup: float = Field(default=0.0, ge=0, le=100)
+    mixup: Alpha = 0.0
     """alpha of the Beta(alpha, alpha) by which two images are blended; 0: none."""
-    cutmix: float = Field(default=0.0, ge=0, le=100)
+    cutmix: Alpha = 0.0
     """alpha of the Beta(alpha, alpha) for the share of an image that another replaces; 0: none."""
-    mix_probability: float = Field(default=1.0, gt=0, le=1)
+    mix_probability: PositiveShare = 1.0
     """Share of samples that are mixed; with mixup and cutmix, half by each."""
 
     @property

@@ -50,11 +50,12 @@ def most_frequent(
     An unseen input gets the most frequent label of all, or, if `rare`, of the inputs seen once. Of
     equals, the label that sorts first is taken. None: there is no training.
     """
-    labels = defaultdict[str, Counter[str]](Counter)
+    labels, every = defaultdict[str, Counter[str]](Counter), Counter[str]()
     for (item, label), n in train.items():
         labels[item][label] = n
+        every[label] += n
     once = Counter(label for own in labels.values() if own.total() == 1 for label in own)
-    unseen = commonest(once if rare and once else sum(labels.values(), Counter[str]()))
+    unseen = commonest(once if rare and once else every)
     best = {item: commonest(own) for item, own in labels.items()}
     return [best.get(item, unseen) for item in asked]
 
@@ -177,8 +178,8 @@ def tag_baselines(
     training lacks, the most frequent tag of the words that it has once. `marked`: tags mark spans.
     """
     number = {name: i for i, name in enumerate(names)}
-    words_and_tags = (pair for row in train for pair in zip(row.words, row.tags, strict=True))
-    pairs = Counter(pair for pair in words_and_tags if pair[1] in number)
+    rows = (zip(row.words, row.tags, strict=True) for row in train)
+    pairs = Counter(pair for pair in chain.from_iterable(rows) if pair[1] in number)
     every = commonest(Counter(tag for _, tag in pairs.elements())) or names[0]
     own = iter(most_frequent(pairs, chain.from_iterable(row.words for row in asked), rare=True))
     found: Scores = {}

@@ -107,6 +107,10 @@ class TagScore(PerClass):
 
     def add(self, gold: Int[np.ndarray, "T"], predicted: Int[np.ndarray, "T"], /) -> None:
         """Count tokens; gold tags in [-1, C), `predicted` ones in [0, C)."""
+        n = len(self._names)
+        assert not len(gold) or (gold.min() >= -1 and gold.max() < n and predicted.min() >= 0), (
+            "no index of a class"
+        )
         np.add.at(self._counts, (gold, predicted), 1)
 
     def result(self) -> dict[str, float]:
@@ -135,13 +139,14 @@ class ClassScore(TagScore):
 
     def __init__(self, names: Sequence[str]):
         super().__init__(names)
-        self._calibration = Calibration()
+        self.calibration = Calibration()
+        """Of the most probable class."""
 
     def add(self, gold: Int[np.ndarray, "B"], probabilities: Float[np.ndarray, "B C"], /) -> None:
         """Count a batch: gold classes, and the probability of every class."""
         predicted = probabilities.argmax(1)
         super().add(gold, predicted)
-        self._calibration.add(probabilities.max(1), predicted == gold)
+        self.calibration.add(probabilities.max(1), predicted == gold)
 
     def result(self) -> dict[str, float]:
         """Return scores in [0, 1], and the number of `examples` and of those `unseen`.
@@ -155,21 +160,17 @@ class ClassScore(TagScore):
             # every wrong one is predicted once too often and found once too rarely
             "micro_f1": accuracy,
             "macro_f1": macro,
-            "ece": self._calibration.error(),
+            "ece": self.calibration.error(),
             "examples": examples,
             "unseen": unseen,
         }
-
-    def reliability(self) -> list[dict[str, float]]:
-        """Bins of the probability of the most probable class; see `Calibration.bins`."""
-        return self._calibration.bins()
 
 
 class MultiLabelScore(PerClass):
     """Examples with any number of labels, each predicted if it is probable enough."""
 
     def __init__(self, names: Sequence[str]):
-        self._names, self._calibration = names, Calibration()
+        self._names, self.calibration = names, Calibration()
         self._counts = np.zeros((3, len(names)), np.int64)
         """Labels that were predicted rightly, predicted, and gold."""
         self._examples = self._all_right = self._unseen = 0
@@ -194,7 +195,7 @@ class MultiLabelScore(PerClass):
             self._unseen += int(unseen.sum())
         self._examples += len(gold)
         self._all_right += int(whole.sum())
-        self._calibration.add(probabilities.ravel(), gold.ravel())
+        self.calibration.add(probabilities.ravel(), gold.ravel())
 
     def result(self) -> dict[str, float]:
         """Return scores in [0, 1], and the number of `examples` and of labels `unseen`.
@@ -208,14 +209,10 @@ class MultiLabelScore(PerClass):
             "accuracy": self._all_right / max(1, self._examples),
             "micro_f1": micro([*classes, Counts(0, 0, self._unseen)]).ratios()["f1"],
             "macro_f1": macro_f1(classes),
-            "ece": self._calibration.error(),
+            "ece": self.calibration.error(),
             "examples": self._examples,
             "unseen": self._unseen,
         }
-
-    def reliability(self) -> list[dict[str, float]]:
-        """Bins of all labels' probabilities, `accuracy` being the share of them that were gold."""
-        return self._calibration.bins()
 
     def classes(self) -> dict[str, Counts]:
         """The counts of each label."""

@@ -6,9 +6,8 @@ import numpy as np
 
 from glassformer.inspect.alignment import CrossAttention
 from glassformer.pages.charts import heads, matrix
-from glassformer.pages.colours import weight_steps
 from glassformer.pages.images import write_png
-from glassformer.pages.kit import decimal, document, render
+from glassformer.pages.kit import decimal, document, render, weight_steps
 from glassformer.pages.scene import Scene, Text
 
 LARGEST = 3000

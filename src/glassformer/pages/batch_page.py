@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.pages.colours import steps
 from glassformer.pages.images import brightness, palette, png
-from glassformer.pages.kit import Html, document, render
+from glassformer.pages.kit import Html, document, render, steps
 from glassformer.pages.scene import Line, Scene
 
 MOST_PATCHES, MOST_NUMBERS = 400, 256

@@ -68,7 +68,7 @@ def scatter(points: np.ndarray, label: str) -> Html:
     scene = Scene([Box(-20, -20, MAP + 40, MAP + 40, "paper", radius=6)])
     groups = dict[tuple[float, float], list[str]]()
     for i, place in enumerate(MAP / 2 * (1 + points * (1, -1)), 1):
-        scene.append(_dot(*place, str(i)))
+        scene.append(_dot(place[0], place[1], str(i)))
         near = (other for other in groups if abs(place - other).max() < reach)
         groups.setdefault(next(near, tuple(place)), []).append(str(i))
     for (x, y), group in groups.items():

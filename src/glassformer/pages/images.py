@@ -9,7 +9,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from glassformer.core.files import replacing
-from glassformer.pages import colours
+from glassformer.pages.kit import ramp, steps
 
 SMALL = 96
 """Pixels of the longer side of a small image."""
@@ -39,15 +39,15 @@ def encode_png(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def palette(steps: np.ndarray) -> tuple[str, str]:
+def palette(shades: np.ndarray) -> tuple[str, str]:
     """Return addresses of steps of the ramp, uint8 [H, W], a pixel for each: light and dark."""
-    return _png(shade(steps, dark=False)), _png(shade(steps, dark=True))
+    return _png(shade(shades, dark=False)), _png(shade(shades, dark=True))
 
 
-def shade(steps: np.ndarray, *, dark: bool) -> Image.Image:
+def shade(shades: np.ndarray, *, dark: bool) -> Image.Image:
     """Return steps of the ramp, uint8 [H, W], as an image with a palette."""
-    image = Image.fromarray(steps)
-    image.putpalette(colours.ramp(dark=dark).tobytes())
+    image = Image.fromarray(shades)
+    image.putpalette(ramp(dark=dark).tobytes())
     return image
 
 
@@ -63,7 +63,7 @@ def brightness(spectrogram: np.ndarray) -> np.ndarray:
 def small(values: np.ndarray) -> str:
     """Return the address of a thumbnail: of pixels uint8 [H, W, C], or of a spectrogram."""
     if values.dtype != np.uint8:
-        return palette(colours.steps(brightness(values)))[0]
+        return palette(steps(brightness(values)))[0]
     image = _image(values)
     image.thumbnail((SMALL, SMALL), Image.Resampling.BOX, reducing_gap=None)
     return _png(image)

@@ -1,7 +1,11 @@
-"""The kit of every page: document, templates, escape.
+"""The kit of every page: document, templates, escape, colours.
 
 Markup is `Html`. Everything else is text, and `escape` is the one way into a page, also from the
 templates in `templates`, which share the macros of `kit.html`: tables, figures, images.
+
+Colours are those of the style sheets. A weight becomes one of 33 steps of a ramp (`shades.css`) of
+one hue, so that more is always further from the page. Source: Ottosson, A perceptual color space
+for image processing, 2020 (OKLab).
 """
 
 import html
@@ -10,14 +14,25 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from markupsafe import Markup as Html
 
 from glassformer.core.errors import printable
-from glassformer.pages.colours import SHEET
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+SHEET = "".join(
+    Path(__file__).with_name(name).read_text("utf-8") for name in ("style.css", "shades.css")
+)
+"""Style sheets of every page."""
+COLOURS = {
+    name: (light, dark)
+    for name, light, dark in re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\)", SHEET)
+}
+"""Colours by name on a light and a dark page: ink, soft, ..., the shades s0 to s32, and the text on
+each shade, t0 to t32."""
+STEPS = 33
 STYLE = re.sub(r"/\*.*?\*/|\n\s*", "", SHEET)
 
 BLANKS = str.maketrans(" \n", "␣⏎")
@@ -69,3 +84,19 @@ def _environment() -> "Environment":
     return Environment(
         loader=folder, autoescape=True, finalize=escape, trim_blocks=True, lstrip_blocks=True
     )
+
+
+def steps(shares: np.ndarray | float) -> np.ndarray:
+    """Return the step of each share between 0 and 1, uint8."""
+    return np.rint(np.clip(shares, 0, 1) * (STEPS - 1)).astype(np.uint8)
+
+
+def weight_steps(weights: np.ndarray | float) -> np.ndarray:
+    """Return the step of each weight on a scale of square roots, since most weights are small."""
+    return steps(np.sqrt(weights))
+
+
+def ramp(*, dark: bool) -> np.ndarray:
+    """Return the shades of a theme from that of 0 to that of 1, uint8 [STEPS, 3]."""
+    shades = bytes.fromhex("".join(COLOURS[f"s{step}"][dark][1:] for step in range(STEPS)))
+    return np.frombuffer(shades, np.uint8).reshape(STEPS, 3)

@@ -18,9 +18,8 @@ from typing import Literal, cast
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from glassformer.pages.colours import COLOURS
 from glassformer.pages.images import palette, shade
-from glassformer.pages.kit import Html, escape
+from glassformer.pages.kit import COLOURS, Html, escape
 
 Bounds = tuple[float, float, float, float]
 """Left, top, right and bottom."""

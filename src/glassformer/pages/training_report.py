@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.metrics.comparison import NAMES, verdict
-from glassformer.metrics.scores import SCORES
+from glassformer.metrics.scores import NAMES, SCORES, verdict
 from glassformer.pages.charts import Point, line_chart, matrix
-from glassformer.pages.colours import weight_steps
-from glassformer.pages.kit import Html, cut, document, render
+from glassformer.pages.kit import Html, cut, document, render, weight_steps
 
 Record = dict[str, Any]
 FORMATS = {"seconds": ",.0f"} | {name: score.table for name, score in SCORES.items()}
@@ -101,21 +99,27 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
 
 def _scores(metrics: Sequence[Record]) -> tuple[list[Record], list[tuple[str, str]]]:
     """Return the scores of all validations, and the signatures of scores that have one."""
-    steps, latest = defaultdict[int, Record](Record), Record()
-    for m in metrics:  # a step may be in several lines
-        if own := {name[11:]: m[name] for name in m if name.startswith("validation_")}:
-            steps[m["step"]] |= {name: m[name] for name in UNSCORED if name in m} | own
-    for line in steps.values():
+    validations, latest = _validations(metrics), Record()
+    for line in validations:
         latest |= line
     found = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
     names = [*(name for name in SCORES if name in found), *found]
     rows = [
         {name: line.get(name) for name in ("step", *names, "seconds")}
-        for line in steps.values()
+        for line in validations
         if line.keys() & {*names}
     ]
     signatures = [(name, value) for name, value in latest.items() if isinstance(value, str)]
     return rows, signatures
+
+
+def _validations(metrics: Sequence[Record]) -> list[Record]:
+    """Return the scores of each validated step, which may be in several lines of metrics."""
+    steps = defaultdict[int, Record](Record)
+    for m in metrics:
+        if own := {name[11:]: m[name] for name in m if name.startswith("validation_")}:
+            steps[m["step"]] |= {name: m[name] for name in UNSCORED if name in m} | own
+    return [*steps.values()]
 
 
 def _baselines(metrics: Sequence[Record]) -> tuple[list[Record], str]:
@@ -184,7 +188,7 @@ def confusion(
         f"{len(names):,} gold classes from top to bottom, predicted ones from left to right in the "
         "same order; the diagonal is right; stronger colours are larger shares of a row"
     )
-    cells = ((n, i, j) for (i, j), n in np.ndenumerate(counts) if n and i != j)
+    cells = ((n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if n and i != j)
     rows = [
         [names[i], names[j], f"{n:,}", f"{shares[i, j]:.1%}"]
         for n, i, j in sorted(cells, key=lambda cell: -cell[0])[:MOST_CONFUSIONS]

@@ -12,8 +12,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError, amount
 from glassformer.inspect.contextual import Contexts
 from glassformer.pages.charts import line_chart, matrix, scatter
-from glassformer.pages.colours import steps
-from glassformer.pages.kit import Html, decimal, document, render
+from glassformer.pages.kit import Html, decimal, document, render, steps
 
 MOST = 64
 """Most occurrences of a page."""
@@ -67,7 +66,12 @@ def _card(
     title = f"Layer {layer}" if layer else "Layer 0, static"
     spread = f"{share:.0%} of the spread is in this plane." if points.any() else "All in one place."
     names, shades = [str(i + 1) for i in range(len(table))], steps((table - low) / (1 - low))
-    about = lambda i, j: (decimal(table[i, j]), f"{i + 1} and {j + 1}: {table[i, j]:.4f}")
-    drawing = matrix(names, names, shades, about=about).svg(f"{title}: cosine similarities")
+    similarities = matrix(
+        names,
+        names,
+        shades,
+        about=lambda i, j: (decimal(table[i, j]), f"{i + 1} and {j + 1}: {table[i, j]:.4f}"),
+    )
+    drawing = similarities.svg(f"{title}: cosine similarities")
     summary = f"Mean similarity {decimal(mean)}. {spread}"
     return title, summary, scatter(points, f"{title}: map"), drawing

@@ -10,7 +10,7 @@ from glassformer.core.errors import ConfigError, DataError, GlassformerError, su
 from glassformer.core.files import scratch_folder
 from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.sources import capture_stdin
-from glassformer.metrics.comparison import judge
+from glassformer.metrics.scores import judge
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of
 from glassformer.recipe.recipe import Recipe

@@ -15,8 +15,8 @@ from glassformer.core.files import scratch_folder
 from glassformer.finetune.adapters import fold
 from glassformer.finetune.peft_files import load_adapter
 from glassformer.inspect import look as looks
-from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look
+from glassformer.inspect.points import Edit
 from glassformer.interop.configuration import published_keys
 from glassformer.interop.opening import Opened, import_run, open_published
 from glassformer.models.transformer import Transformer

@@ -20,8 +20,8 @@ from glassformer.core.manifest import NAME, digest
 from glassformer.data.collate import split_rows
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
-from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look, look
+from glassformer.inspect.points import Edit
 from glassformer.models.packing import quantize
 from glassformer.models.transformer import Transformer
 from glassformer.native import Program

@@ -88,9 +88,9 @@ def rows_of(gaps: Iterable[Gap]) -> Iterator[Row]:
             place = f"worst of {len(errors)}: {place}" if len(errors) > 1 else place
             detail = "; ".join(filter(None, (line["detail"], place)))
             tolerance = scale * TOLERANCES[line["tolerance"]]
+            note, equation, formula = (line[name] for name in ("note", "equation", "formula"))
             function = f"glassformer.{line['function']}"
-            texts = (line[name] for name in ("note", "equation", "formula"))
-            yield Row(*texts, function, error, tolerance, detail)
+            yield Row(note, equation, formula, function, error, tolerance, detail)
 
 
 def numbers(value: ArrayLike | torch.Tensor) -> NDArray[np.float64]:

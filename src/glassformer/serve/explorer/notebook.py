@@ -23,9 +23,9 @@ from weakref import WeakKeyDictionary
 
 from glassformer.core.errors import ConfigError, brief, suggest
 from glassformer.core.files import finite, replacing
-from glassformer.inspect.edit import Edit
 from glassformer.inspect.edits import Patch
 from glassformer.inspect.look import Look
+from glassformer.inspect.points import Edit
 from glassformer.pages.images import encode_png
 from glassformer.pages.scene import Scene
 from glassformer.run import Run, load

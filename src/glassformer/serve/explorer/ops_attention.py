@@ -18,10 +18,9 @@ from torch.nn import functional as F
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError
-from glassformer.inspect.edit import fires
 from glassformer.inspect.headmetrics import METRICS, measure, metric_shares, row_entropy
 from glassformer.inspect.look import Look
-from glassformer.inspect.points import indices_of
+from glassformer.inspect.points import fires, indices_of
 from glassformer.layers.attention.context import AttentionContext
 from glassformer.layers.attention.mask import Allowed
 from glassformer.layers.block import Block

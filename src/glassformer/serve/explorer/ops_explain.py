@@ -11,9 +11,8 @@ from glassformer.core.errors import ConfigError
 from glassformer.inspect import attribution, comparing
 from glassformer.inspect import ledger as ledgers
 from glassformer.inspect import lens as lenses
-from glassformer.inspect.edit import Replaced
-from glassformer.inspect.faithfulness import faithfulness as measured
 from glassformer.inspect.look import Look
+from glassformer.inspect.points import Replaced
 from glassformer.inspect.target import Target, in_portions, rerun
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_attention import LARGEST, METRIC_LIST, thumbnails
@@ -77,7 +76,9 @@ def attribute(
     options: dict[str, Any] = {"baseline": baseline} if "baseline" in known else {}
     with context.checking(look.model):
         found = attribution.attribute(look, method, target, **place, **options)
-        curves = measured(look, found, steps, seed, **options) if faithfulness else None
+        curves = (
+            attribution.faithfulness(look, found, steps, seed, **options) if faithfulness else None
+        )
     arrays = {"scores": found.scores}
     if found.source_scores is not None:
         arrays["source"] = found.source_scores

@@ -13,8 +13,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError, brief, suggest
 from glassformer.inspect.look import Look
 from glassformer.pages.charts import THUMB, heads, matrix
-from glassformer.pages.colours import steps, weight_steps
-from glassformer.pages.kit import cut
+from glassformer.pages.kit import cut, steps, weight_steps
 from glassformer.pages.scene import Box, Scene, Text
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.schema import CONTROLS, DEFAULTS, PAGES

@@ -162,7 +162,7 @@ class InputClasses(LabelObjective):
             loss = float(0.0 - np.log(np.maximum(right, 1e-30)).sum())
             scores.add(loss, known, loss, _row(record, Labels(names, row, multi)))
         confusion = score.confusion() if isinstance(score, ClassScore) else None
-        reliability = {"reliability": score.reliability()}
+        reliability = {"reliability": score.calibration.bins()}
         found = scores.result(score.result(), score.table(), confusion, **reliability)
         return found | ({"unreadable": len(inputs.skipped)} if inputs.skipped else {})
 

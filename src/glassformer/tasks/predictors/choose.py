@@ -23,7 +23,7 @@ from glassformer.data.records.labelled import Labelled, labelled
 from glassformer.data.sources import resolve
 from glassformer.data.usual_columns import with_usual_columns
 from glassformer.metrics.baselines import commonest
-from glassformer.metrics.comparison import judge
+from glassformer.metrics.scores import judge
 from glassformer.processors.processor import cell_text
 from glassformer.tasks.options import ChooseOptions
 from glassformer.tasks.predictors.predictor import WHOLE, Parsed, Prediction, Predictor

@@ -9,7 +9,7 @@ from glassformer import __version__
 from glassformer.core.errors import amount, plural
 from glassformer.data.config import DataConfig
 from glassformer.layers.lora import plain_parameters
-from glassformer.metrics.comparison import NAMES, verdict
+from glassformer.metrics.scores import NAMES, verdict
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task

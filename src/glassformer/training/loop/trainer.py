@@ -20,7 +20,7 @@ from glassformer.core.distributed.shards import local
 from glassformer.core.errors import amount
 from glassformer.core.progress import Progress, clock
 from glassformer.core.signals import Stop, interruptions
-from glassformer.metrics.comparison import report
+from glassformer.metrics.scores import report
 from glassformer.models.transformer import Transformer
 from glassformer.training.folder.checkpoints import Checkpoints, State
 from glassformer.training.folder.history import History, Listener, of_model
