@@ -103,7 +103,7 @@ def check_reports(run: Path) -> None:
 def written_again(run: gf.Run, line: dict[str, Any]) -> dict[str, Any]:
     """The text of a sample by the verb that people use, with the seed of training; {}: none."""
     train = run.recipe.train
-    if isinstance(run.task.objective, NextToken):
+    if isinstance(run.task.objective, NextToken) and "sample" in line:
         how = {"temperature": 0.8, "seed": train.seed, "max_new_tokens": train.sample.tokens}
         prompt = train.sample.prompt
         return {"sample": prompt + run.generate(prompt, **how, overflow="window")}

@@ -23,7 +23,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.selectors.constraints import CONSTRAINTS
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches, translations
-from glassformer.tasks.objectives.examples import GeneratedTokens, shown
+from glassformer.tasks.objectives.examples import GeneratedTokens, Rows, shown
 
 SHOWN = 3
 
@@ -52,13 +52,9 @@ class Answers(GeneratedTokens):
         if recipe.model.is_encoder_decoder:
             _ = processor.begin
         processor.answer("")  # refused without an end symbol
-        return recipe
-
-    @classmethod
-    def longest(cls, recipe: Recipe, processor: Processor, records: Any) -> int | None:
-        """See `Objective`: with its answer."""
-        lengths = (_length(recipe, processor, row) for row in _rows(processor, records))
-        return max(lengths, default=None)
+        rows = _rows(processor, records) if recipe.max_length_open else ()
+        lengths = (_length(recipe, processor, row) for row in rows)
+        return recipe.with_length(max(lengths, default=None))
 
     def check(self, records: Any) -> None:
         """See `Objective`: also with their answers."""
@@ -167,7 +163,7 @@ class Answers(GeneratedTokens):
         texts = dict(zip(order, chain.from_iterable(parts), strict=True))
         return [texts[i] for i in numbers]
 
-    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+    def rows(self, model: Transformer) -> Rows:
         """See `ExampleObjective`: the first inputs, their targets and the generated texts."""
         inputs = self.split(self.shown_split)
         numbers = inputs.first(SHOWN)

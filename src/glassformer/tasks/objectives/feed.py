@@ -6,17 +6,20 @@ windows, or examples with targets ──order──> rows of a step ──cut─
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import torch
 
-from glassformer.core.batch import Batch
-from glassformer.core.errors import counted, plural
+from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.errors import ConfigError, counted, plural
 from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
-from glassformer.data.order import WindowOrder
+from glassformer.data.example import Example
+from glassformer.data.order import WindowOrder, spread
 from glassformer.data.tokens import training_order
 from glassformer.processors.inputs import Order, Sizes
 from glassformer.tasks.evaluate import Evaluation
@@ -94,6 +97,10 @@ class Feed(ABC):
         step, rank, count); together those of all processes are the same for any `count`."""
         ...
 
+    @abstractmethod
+    def scored(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
+        """Yield the batches of a split that an evaluation scores, for a model of this length."""
+
     def batches(self, step: int) -> list[Batch]:
         """All micro-batches of a step."""
         return self.share(step).batches
@@ -132,7 +139,7 @@ class WindowFeed(Feed):
         _ = self.order
 
     def scored(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
-        """Yield the windows of a split that an evaluation scores."""
+        """See `Feed`."""
         rows = of.rows or max(1, 4096 // longest)
         yield from evaluation_windows(self.objective.split(split), rows, longest, of.limit)
 
@@ -194,7 +201,8 @@ class ExampleFeed(Feed):
         pieces = micro_batches(np.arange(len(rows)), parts, rank, count)
         own = [[rows[i] for i in piece] for piece in pieces.rows]
         numbers = [i for piece in own for row in piece for i in row]
-        examples = iter(self.objective.with_targets(numbers, step) if numbers else ())
+        made = self.objective.examples(self.objective.training, numbers, step) if numbers else ()
+        examples = iter(made)
         filled = [[[next(examples) for _ in row] for row in piece] for piece in own]
         return Share([self.objective.collate(piece) for piece in filled], pieces.first, pieces.idle)
 
@@ -205,6 +213,17 @@ class ExampleFeed(Feed):
         if train.batch_tokens is None:
             return f"{train.batch_size} {self.processor.noun}s"
         return f"at most {train.batch_tokens:,} {plural(self.processor.unit)}"
+
+    def scored(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
+        """See `Feed`."""
+        inputs = self.objective.split(split)
+        groups = inputs.groups(longest)
+        for number in spread(len(groups), of.limit):
+            yield from self.collated(self.objective.examples(inputs, groups[number]))
+
+    def collated(self, examples: Sequence[Example]) -> Iterator[Batch]:
+        """Yield the batches of examples for their scores."""
+        yield self.objective.collate([[one] for one in examples])
 
     @property
     def length(self) -> int:
@@ -251,3 +270,15 @@ class ExampleFeed(Feed):
                 if of.skipped
             ),
         ]
+
+
+def with_next_tokens(batch: Batch, longest: int) -> Batch:
+    """Return a batch with the next tokens as targets; ConfigError: it has one token, or too many
+    for a model."""
+    if not 2 <= (n := batch.elements.shape[1]) <= longest:
+        raise ConfigError(
+            f"The text has {counted(n, 'token')}; between 2 and the context of {longest} are "
+            "needed."
+        )
+    targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
+    return replace(batch, targets=targets)

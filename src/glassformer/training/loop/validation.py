@@ -102,7 +102,9 @@ class Validation:
         self.saving.report()
 
     def sample(self, step: int) -> None:
-        """Show a text or a prediction of the model."""
+        """Show a text or a prediction of the model, if that is requested."""
+        if not self.config.sample.tokens:
+            return
         model = self.whole()
         self.processes.from_first(lambda: self._write_sample(model, step))
 
