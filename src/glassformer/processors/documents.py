@@ -78,7 +78,7 @@ class DocumentsProcessor(PackedProcessor):
         return [Window(Example(ids)) for ids in self.reader.windows(given)]
 
     def prompt(self, given: Any, crossed: bool = False) -> EncodedInput:
-        """See `Processor`."""
+        """See `Processor`: a text without its end."""
         is_text = ids_of(given) is None
         return self.encode_given(given, is_open=True) if is_text else self.encode(given)
 

@@ -104,7 +104,7 @@ class Task:
         return {*self.kind.capabilities, *processor.capabilities, *processor.media()}
 
     def encode(self, given: Any) -> Any:
-        """See `Objective`."""
+        """Encode one input as one sequence with named elements; see `Objective`."""
         return self.objective.encode(given)
 
     def first_input(self) -> Any:

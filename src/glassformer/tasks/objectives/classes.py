@@ -21,7 +21,7 @@ from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
-from glassformer.tasks.objectives.examples import Rows, shown
+from glassformer.tasks.objectives.examples import Rows, preview
 from glassformer.tasks.objectives.labels import (
     Classes,
     LabelObjective,
@@ -168,7 +168,7 @@ class InputClasses(LabelObjective):
         found = scores.result(score.result(), score.table(), confusion, **reliability)
         return found | ({"unreadable": len(inputs.skipped)} if inputs.skipped else {})
 
-    def measured(self) -> list[str]:
+    def explain_scores(self) -> list[str]:
         """See `Objective`."""
         said = "Macro F1 is the mean over the classes that occur."
         if not self.recipe.model.multi_label:
@@ -245,5 +245,5 @@ class InputClasses(LabelObjective):
 def _row(record: Any, found: Labels) -> dict[str, Any]:
     """A record with what is predicted, for the report."""
     predicted, probability = ", ".join(found.labels), float(found.probabilities.max())
-    row = {"text": shown(record), "class": ", ".join(labels_of(record))}
+    row = {"text": preview(record), "class": ", ".join(labels_of(record))}
     return row | {"predicted": predicted, "probability": probability}

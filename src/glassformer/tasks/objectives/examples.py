@@ -88,20 +88,20 @@ class ExampleObjective(Objective):
 
 
 class GeneratedTokens(ExampleObjective):
-    """Tokens for each input; loss is on these tokens alone."""
+    """Tokens for each input; loss is only on these tokens."""
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Objective`: up to what is generated."""
         return self.processor.prompt(given, self.recipe.model.is_encoder_decoder)
 
-    def measured(self) -> list[str]:
-        """See `Objective`."""
+    def explain_scores(self) -> list[str]:
+        """See `Objective`: of targets."""
         return ["Loss and accuracy are of each target given those before it."]
 
 
-def shown(record: Any) -> str:
-    """Its text (of two texts, both), its source, its parts with the names of their files, or the
-    file's place."""
+def preview(record: Any) -> str:
+    """Return its text (of two texts, both), its source, its parts with the names of their files, or
+    the place of the file."""
     if isinstance(record, PairText):
         return record.source
     parts = getattr(record, "parts", None)

@@ -46,7 +46,7 @@ class MaskedFeed(WindowFeed):
         batches = [masked_rows(whole, piece) for piece in pieces.rows]
         return Share(batches, pieces.first, pieces.idle)
 
-    def scored(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
+    def batches_to_score(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
         """See `Feed`: the masks are the same at every evaluation."""
         own = self.objective
         return masked_batches(own.split(split), own.masking, longest, of.limit)
@@ -68,7 +68,7 @@ class MaskedTokens(Objective):
         """How this recipe masks."""
         return masking_of(self.processor.tokenizer, self.recipe.train)
 
-    def measured(self) -> list[str]:
+    def explain_scores(self) -> list[str]:
         """See `Objective`."""
         share = self.recipe.train.mask_fraction
         return [f"A share of {share:g} of the tokens is masked, the same ones at every evaluation."]

@@ -71,7 +71,7 @@ class ConversationFeed(ExampleFeed):
                 "raise model.max_length to use them"
             )
 
-    def collated(self, examples: Sequence[Example]) -> Iterator[Batch]:
+    def collate_examples(self, examples: Sequence[Example]) -> Iterator[Batch]:
         """See `ExampleFeed`: packed."""
         return (batch for _, batch in self.processor.batches(examples))
 
@@ -107,8 +107,8 @@ class NextToken(GeneratedTokens):
             for name, of in inputs.items()
         }
 
-    def measured(self) -> list[str]:
-        """See `Objective`."""
+    def explain_scores(self) -> list[str]:
+        """See `Objective`: by what is predicted."""
         longest = self.recipe.model.max_length
         if self._runs:
             return [
@@ -124,7 +124,7 @@ class NextToken(GeneratedTokens):
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """See `Objective`: of the targets alone."""
+        """See `Objective`: only of the targets."""
         score = self.score_targets(model, split, of)
         if not score.tokens:
             raise DataError(
@@ -164,7 +164,7 @@ class NextToken(GeneratedTokens):
 
     @property
     def use(self) -> str:
-        """See `Objective`."""
+        """See `Objective`: a conversation, or a text."""
         chat = [f"glassformer chat {self.folder}"] * (self.processor.template is not None)
         text = [f'glassformer generate {self.folder} --prompt "..."'] * self._runs
         return "\n".join([*chat, *text])

@@ -119,11 +119,11 @@ class Objective:
 
     @cached_property
     def feed(self) -> Any:
-        """Its training data as batches; see `objectives.feed`."""
+        """The batches of its training data; see `objectives.feed`."""
         return self.feeds(self)
 
-    def measured(self) -> list[str]:
-        """How scores are measured, in sentences."""
+    def explain_scores(self) -> list[str]:
+        """Return sentences on how scores are measured."""
         return []
 
     def opening(self) -> list[str]:
@@ -142,7 +142,7 @@ class Objective:
 
     def score_targets(self, model: Transformer, split: str, of: Evaluation) -> LanguageModelScore:
         """Return the loss over the targets of a split, and how many are the likeliest."""
-        batches = self.feed.scored(split, of, model.config.max_length)
+        batches = self.feed.batches_to_score(split, of, model.config.max_length)
         return evaluate(model, batches, of.precision, of.processes)
 
     def baselines(
@@ -170,7 +170,7 @@ class Objective:
         return self.evaluate(model, "validation", of)
 
     def validation(self, precision: torch.dtype = torch.float32) -> Evaluation:
-        """How much of the validation split is scored during training."""
+        """Return the share of the validation split that is scored during training."""
         train = self.recipe.train
         limits = train.evaluate.batches, train.evaluate.decode_lines, self.feed.sequences
         return Evaluation(precision, None, *limits)
@@ -210,7 +210,7 @@ class Objective:
         return self.processor.tokenizer.piece(index)
 
     def source_piece(self, index: int) -> str:
-        """The same for an encoder-decoder's source."""
+        """Name of a token id of an encoder-decoder's source."""
         return self.processor.reader.tokenizer.piece(index)
 
     def target_name(self, index: int) -> str:

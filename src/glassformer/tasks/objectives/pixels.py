@@ -31,7 +31,7 @@ from glassformer.processors.processor import Processor, ids_of
 from glassformer.processors.tokens.elements import Element, EncodedInput, token_elements
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
-from glassformer.tasks.objectives.examples import GeneratedTokens, Rows, shown
+from glassformer.tasks.objectives.examples import GeneratedTokens, Rows, preview
 from glassformer.tasks.objectives.objective import Card, Sample
 from glassformer.tasks.options import DrawOptions
 from glassformer.tasks.predictors.draw import Draw, brief
@@ -191,7 +191,7 @@ class Pixels(GeneratedTokens):
     def rows(self, model: Transformer) -> Rows:
         """See `ExampleObjective`: images for the first texts, in characters for their shades."""
         records, of = self.split(self.shown_split).records, self.recipe.generate
-        texts = list(dict.fromkeys(map(shown, records)))[:SHOWN]
+        texts = list(dict.fromkeys(map(preview, records)))[:SHOWN]
         how = DrawOptions.parse({"temperature": of.temperature, "seed": of.seed})
         rows = [
             {"text": text, "drawn": one.line()}
