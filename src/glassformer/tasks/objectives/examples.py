@@ -72,10 +72,10 @@ class ExampleObjective(Objective):
     """A row of a sample, for a person."""
 
     def rows(self, model: Transformer) -> Rows:
-        """Rows of a sample; see `sample`."""
+        """Rows of a sample; see `make_sample`."""
         raise NotImplementedError
 
-    def sample(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: the first records."""
         rows, given = self.rows(model)
         text = "\n".join(self.line.format(**row) for row in rows)

@@ -73,7 +73,7 @@ class MaskedTokens(Objective):
         share = self.recipe.train.mask_fraction
         return [f"A share of {share:g} of the tokens is masked, the same ones at every evaluation."]
 
-    def sample(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: the first tokens; in brackets the prediction | the hidden token."""
         split, tokenizer = self.split(self.shown_split), self.processor.tokenizer
         ids = torch.from_numpy(split.tokens[: min(SHOWN, self.feed.length)].astype(np.int64))[None]

@@ -133,11 +133,11 @@ class NextToken(GeneratedTokens):
             )
         return score.result(self.feed.n_bytes(split) if of.limit is None else None)
 
-    def sample(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: `train.sample.prompt` continued, the same for the same weights; of
         conversations answers to the first questions."""
         if not self._runs:
-            return super().sample(model)
+            return super().make_sample(model)
         train, tokenizer = self.recipe.train, self.processor.tokenizer
         prompt = train.sample.prompt
         if not len(tokenizer.encode(prompt)):  # as spaces are to a tokenizer of words

@@ -182,6 +182,10 @@ class Objective:
         return self.baselines("validation", self.validation(), lambda: self.split("train").records)
 
     def sample(self, model: Transformer) -> Sample | None:
+        """Sample output at this step; None: none is requested."""
+        return self.make_sample(model) if self.recipe.train.sample.tokens else None
+
+    def make_sample(self, model: Transformer) -> Sample | None:
         """Sample output; None: this task has none."""
         return None
 

@@ -201,9 +201,9 @@ class Pixels(GeneratedTokens):
         ]
         return rows, texts
 
-    def sample(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: also as text for the report."""
-        found = super().sample(model)
+        found = super().make_sample(model)
         rows = found.values
         return Sample(found.text, {"samples": rows["samples"], "sample": found.text} | rows)
 

@@ -123,7 +123,7 @@ class WordClasses(LabelObjective):
         row = lambda one: Tagged(self._words(one), one.tags)
         return tag_baselines(names, mark_spans(names), map(row, train), list(map(row, asked)))
 
-    def sample(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: the first inputs with their tags, wrong ones beside the right."""
         (records, given), rows = self.samples(SHOWN), []
         inputs = map(self.processor.given, records)

@@ -102,9 +102,7 @@ class Validation:
         self.saving.report()
 
     def sample(self, step: int) -> None:
-        """Show a text or a prediction of the model, if that is requested."""
-        if not self.config.sample.tokens:
-            return
+        """Show a text or a prediction of the model."""
         model = self.whole()
         self.processes.from_first(lambda: self._write_sample(model, step))
 
