@@ -89,7 +89,7 @@ def check_reports(run: Path) -> None:
         for name in compared:
             assert scores[name] == pytest.approx(found[name], rel=ROUNDING, abs=ROUNDING), name
         with own_data(opened.task, "validation") as (task, _):
-            sample = task.objective.sampled(at.model).values
+            sample = task.objective.make_sample(at.model).values
         [line] = [one for one in lines if one["step"] == step and sample.keys() <= one.keys()]
         assert {name: line[name] for name in sample} == sample
         assert line == line | written_again(at, line)
