@@ -242,14 +242,14 @@ def decoding(task: Task, run: Run, folder: Path, minutes: float, rounds: int) ->
     marian.train(100_000, 60 * minutes)
     texts = task.objective.split(SPLIT).records
     sources, references = [text.source for text in texts], [text.target for text in texts]
-    ids = [task.objective.pair.source_ids(source).tolist() for source in sources]
+    ids = [task.processor.pair.source_ids(source).tolist() for source in sources]
     seconds: dict[str, list[float]] = {"transformers": [], "glassformer": [], "greedy": []}
     outputs: dict[str, list[str]] = {}
     lengths: dict[str, float] = {}
     for _ in range(rounds):
         found, took = marian.decode(ids, 32)
         seconds["transformers"].append(took)
-        outputs["transformers"] = [task.objective.pair.target.decode(row) for row in found]
+        outputs["transformers"] = [task.processor.pair.target.decode(row) for row in found]
         lengths["transformers"] = float(
             np.mean([sum(i != marian.pad for i in row) for row in found])
         )

@@ -113,7 +113,7 @@ def main() -> None:
                 [
                     (
                         f"batch {n}, threads {a} x {b}",
-                        theirs(folder, kind, run.task.objective.pair, n, (a, b)),
+                        theirs(folder, kind, run.task.processor.pair, n, (a, b)),
                     )
                     for n in BATCHES["ctranslate2"]
                     for a, b in divided

@@ -213,7 +213,7 @@ def test_roles_are_files_of_a_run_that_its_manifest_covers(tokenizers, tmp_path)
     kept = tmp_path / "run" / "special_tokens_map.json"
     assert json.loads(kept.read_text())["decoder_start_token"] == "<pad>"
     run = gf.load(tmp_path / "run")
-    assert run.task.objective.pair.bos == tokenizers["t5"].specials["pad"]
+    assert run.task.processor.pair.bos == tokenizers["t5"].specials["pad"]
     shutil.copytree(tmp_path / "run", tmp_path / "changed")
     (tmp_path / "changed" / "special_tokens_map.json").write_text('{"eos_token": "a"}')
     made = pair_recipe(tmp_path, **changes, train={"steps": 4})

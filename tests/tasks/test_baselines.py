@@ -118,7 +118,7 @@ def test_the_records_are_those_that_the_model_is_scored_on(tmp_path):
     data = {"train.path": json_file(tmp_path, "t.jsonl", texts), "validation.fraction": 0.5}
     train = {"evaluate.batches": 1, "batch_size": 4, "micro_batches": 1}
     task = prepared(class_recipe(tmp_path, data=data, train=train), tmp_path / "run")
-    asked = task.objective.scored("validation", task.objective.validation())
+    asked = task.objective.records_to_score("validation", task.objective.validation())
     assert len(asked) == 4 < len(task.objective.split("validation").records)
     share = sum(one.labels == ("x",) for one in asked) / 4
     found = task.objective.training_baselines()

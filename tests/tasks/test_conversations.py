@@ -110,7 +110,7 @@ def test_all_tokens_are_targets_if_asked_for(tmp_path):
         whole = task.processor.template.encode(TALK).ids
         assert example.ids.tolist() == whole[:-1].tolist()
         assert example.targets.tolist() == whole[1:].tolist()
-        assert task.objective.measured()[0].endswith("every token of a conversation.")
+        assert task.objective.explain_scores()[0].endswith("every token of a conversation.")
 
 
 def test_what_does_not_fit_is_left_out_and_counted(tmp_path):

@@ -133,11 +133,11 @@ def test_both_sides_of_a_translation(tmp_path):
             ):
                 kept = target[target != IGNORE]
                 text, other = (
-                    task.objective.pair.source.decode(source).rstrip("\0"),
-                    task.objective.pair.target.decode(kept),
+                    task.processor.pair.source.decode(source).rstrip("\0"),
+                    task.processor.pair.target.decode(kept),
                 )
                 assert text.split() == other.split()[::-1]
-                assert kept[-1] == task.objective.pair.target.specials["eos"]
+                assert kept[-1] == task.processor.pair.target.specials["eos"]
                 cuts.setdefault(other, set()).add(tuple(kept))
     assert sum(len(found) == 3 for found in cuts.values()) > len(cuts) / 2
 

@@ -291,21 +291,21 @@ def test_two_vocabularies(tmp_path):
     opened = load(run)
     assert {p.name for p in run.iterdir()} >= {"tokenizer.json", "source_tokenizer.json"}
     assert (
-        opened.task.objective.pair.source.encode("abc").min()
-        != opened.task.objective.pair.target.encode("abc").min()
+        opened.task.processor.pair.source.encode("abc").min()
+        != opened.task.processor.pair.target.encode("abc").min()
     )
     assert (
-        opened.task.objective.pair.source.decode(opened.task.objective.pair.source_ids("cab"))
+        opened.task.processor.pair.source.decode(opened.task.processor.pair.source_ids("cab"))
         == "cab"
     )
     assert (
-        opened.task.objective.pair.target.decode(opened.task.objective.pair.target_ids("wxy"))
+        opened.task.processor.pair.target.decode(opened.task.processor.pair.target_ids("wxy"))
         == "wxy"
     )
     config = opened.model.config
     sizes = (
-        opened.task.objective.pair.source.vocab_size,
-        opened.task.objective.pair.target.vocab_size,
+        opened.task.processor.pair.source.vocab_size,
+        opened.task.processor.pair.target.vocab_size,
     )
     assert (config.source_vocab_size, config.vocab_size) == sizes == (8, 11)
     read = "source character, 8 tokens; target character, 11 tokens"
@@ -314,7 +314,7 @@ def test_two_vocabularies(tmp_path):
     go(pair_recipe(tmp_path), shared)
     assert not (shared / "source_tokenizer.json").exists()
     assert load(shared).model.config.source_vocab_size is None
-    assert load(shared).task.objective.pair.shared
+    assert load(shared).task.processor.pair.shared
 
 
 def test_tokenizers_that_are_there_already(tmp_path):
@@ -360,7 +360,7 @@ def test_a_second_tokenizer_of_a_run_that_never_began_is_not_left_behind(tmp_pat
     assert (run / "source_tokenizer.json").exists()
     (run / LOCK).touch()
     go(pair_recipe(tmp_path), run)
-    assert load(run).task.objective.pair.shared
+    assert load(run).task.processor.pair.shared
     assert not (run / "source_tokenizer.json").exists()
 
 
@@ -370,12 +370,12 @@ def test_a_prefix_stands_before_every_source_and_nowhere_else(tmp_path):
     opened, split = load(run), pairs_of(Store.open(run / "tokens", KIND), "validation")
     for i, text in enumerate(split.texts()):
         assert (
-            opened.task.objective.pair.source.decode(split.source.row(i)) == f"turn: {text.source}"
+            opened.task.processor.pair.source.decode(split.source.row(i)) == f"turn: {text.source}"
         )
-        assert opened.task.objective.pair.target.decode(split.target.row(i)) == text.target
-    assert opened.task.objective.pair.source_ids("ab").tolist() == [
+        assert opened.task.processor.pair.target.decode(split.target.row(i)) == text.target
+    assert opened.task.processor.pair.source_ids("ab").tolist() == [
         *opened.tokenizer.encode("turn: ab"),
-        opened.task.objective.pair.eos,
+        opened.task.processor.pair.eos,
     ]
 
 

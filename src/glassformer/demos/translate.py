@@ -103,7 +103,7 @@ def show(run: Run) -> Shown:
     examples = dict(zip(EXAMPLES, run.translate(EXAMPLES), strict=True))
     source, output = next(iter(examples.items()))
     attention = cross_attention(
-        run.model, run.task.objective.pair, source, output, NUMBERS_AND_NAMES
+        run.model, run.task.processor.pair, source, output, NUMBERS_AND_NAMES
     )
     page = run.folder / "attention.html"
     write_text(page, attention_html(attention, f"{source} to {output}"))

@@ -109,7 +109,7 @@ class ModelFacts:
     overlap: int | None = None
     """Elements by which windows overlap; None: half of them."""
     word_at: WordPiece | None = None
-    """The piece of a word that stands for it, where words are encoded one by one; None: they are
+    """The piece of a word that is read for it, where words are encoded one by one; None: they are
     not."""
     token_types: bool = False
     class_token: bool = False

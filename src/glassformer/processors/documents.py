@@ -23,7 +23,6 @@ from glassformer.processors.stored import STORE, check_stored, kept_store
 from glassformer.processors.tokenized import PackedProcessor
 from glassformer.processors.tokens.chat_template import ChatTemplate
 from glassformer.processors.tokens.elements import EncodedInput
-from glassformer.tokenizers.frame import Frame
 
 EXAMPLES, TOKENS = 6, 48
 """Example inputs of a run, and tokens of one."""
@@ -78,22 +77,20 @@ class DocumentsProcessor(PackedProcessor):
         """See `Processor`."""
         return [Window(Example(ids)) for ids in self.reader.windows(given)]
 
-    def encode_given(self, given: Any) -> EncodedInput:
-        """See `TokenProcessor`."""
-        return self._encode(given, self.tokenizer.frame_or(*self.frame))
-
     def prompt(self, given: Any, crossed: bool = False) -> EncodedInput:
-        """See `Processor`."""
-        if ids_of(given) is not None:
-            return self.encode(given)
-        return self._encode(given, replace(self.tokenizer.frame_or(*self.frame), end=()))
+        """See `Processor`: a text without its end."""
+        is_text = ids_of(given) is None
+        return self.encode_given(given, is_open=True) if is_text else self.encode(given)
 
-    def _encode(self, given: Any, frame: Frame) -> EncodedInput:
+    def encode_given(self, given: Any, is_open: bool = False) -> EncodedInput:
+        """See `TokenProcessor`; `is_open`: without the symbols of its end."""
         if not isinstance(given, str):
             raise ConfigError(
                 f"This model reads a text or a list of token ids, not {type(given).__name__}; "
                 "give one."
             )
+        frame = self.tokenizer.frame_or(*self.frame)
+        frame = replace(frame, end=()) if is_open else frame
         return self.name_elements(
             Example(frame.one(self.tokenizer.encode(given))), [frame.begin, given]
         )

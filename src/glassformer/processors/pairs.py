@@ -228,7 +228,7 @@ class PairsProcessor(TokenProcessor):
         return self.pair.bos
 
     def answer(self, text: str) -> np.ndarray:
-        """See `Processor`: a target."""
+        """Return the ids of a target and its end."""
         return self.pair.target_ids(text)
 
     @property

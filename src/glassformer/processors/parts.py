@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
@@ -30,7 +31,7 @@ from glassformer.processors.parts_inputs import (
 )
 from glassformer.processors.processor import Window, check_length, ids_of
 from glassformer.processors.stored import load_tokenizer
-from glassformer.processors.tokens.elements import Content, EncodedInput
+from glassformer.processors.tokens.elements import Content, EncodedInput, token_elements
 from glassformer.processors.tokens.sequence_builder import TEXT, Part, SequenceBuilder
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -59,7 +60,7 @@ class PartsProcessor(GivenParts):
         return self.parts.begin
 
     def answer(self, text: str) -> np.ndarray:
-        """See `Processor`."""
+        """Return the ids of an answer and its end; ConfigError: there is no end symbol."""
         return self.parts.answer(text)
 
     @property
@@ -110,19 +111,17 @@ class PartsProcessor(GivenParts):
         readers = {kind: reader.for_training(facts, how) for kind, reader in self.readers.items()}
         return replace(self, facts=facts, how=how, readers=readers)
 
-    def _length(self, row: Mixed) -> int:
-        return len(self.unfilled(row).ids)
-
     def longest(self, records: Records) -> int:
         """See `Processor`."""
-        return max(map(self._length, chain.from_iterable(records.values())))
+        rows = chain.from_iterable(records.values())
+        return max(len(self.unfilled(row).ids) for row in rows)
 
     def check(self, records: Records) -> None:
         """See `Processor`: lengths, kinds, and the order of parts."""
         for row in chain.from_iterable(records.values()):
             check_kinds(kinds_of(row), self.readers, f"{row.where}: a part")
             check_order(kinds_of(row), self.modality_order, row.where)
-            check_row(row, self._length(row), self.facts.context)
+            check_row(row, len(self.unfilled(row).ids), self.facts.context)
 
     def save(self, folder: Path) -> None:
         """See `Processor`."""
@@ -200,16 +199,11 @@ class PartsProcessor(GivenParts):
         check_order([kind for kind, _ in parts], self.modality_order, "What was given")
         return [Window(self.example(parts))]
 
-    def encode_given(self, given: Any) -> EncodedInput:
-        """See `TokenProcessor`."""
-        if _is_answered(given):
-            raise ConfigError("An answer was given, and this model writes none; leave it out.")
-        return self._encode(given, "", crossed=False)
-
     def prompt(self, given: Any, crossed: bool = False) -> EncodedInput:
         """See `Processor`: parts, or a tuple of parts and the answer generated so far."""
         if ids_of(given) is None:
-            return self._encode(*(given if _is_answered(given) else (given, "")), crossed)
+            given, written = given if _is_answered(given) else (given, "")
+            return self.encode_given(given, written, crossed)
         if crossed:
             raise ConfigError(
                 "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
@@ -217,7 +211,12 @@ class PartsProcessor(GivenParts):
             )
         return self.encode(given)
 
-    def _encode(self, given: Any, written: str, crossed: bool) -> EncodedInput:
+    def encode_given(
+        self, given: Any, written: str | None = None, crossed: bool = False
+    ) -> EncodedInput:
+        """See `TokenProcessor`; `written`: the answer so far, beside a source if `crossed`."""
+        if written is None and _is_answered(given):
+            raise ConfigError("An answer was given, and this model writes none; leave it out.")
         builder, parts = self.parts, self._contents(self.named_parts(given))
         example = builder.example(parts)
         answer = builder.answer(written)[:-1] if written else np.zeros(0, np.int32)
@@ -229,9 +228,12 @@ class PartsProcessor(GivenParts):
             check_length(1 + sizes[1], self.facts.context)
             begin = np.array([builder.begin], np.int32)
             read = self.name_elements(example, [builder.bos, *contents])
-            return self.beside(read, np.append(begin, answer), [begin, written])
+            ids = torch.tensor(np.append(begin, answer), dtype=torch.long)
+            batch = Batch(ids[None], source=read.batch)
+            elements = token_elements(self.tokenizer, ids.tolist(), [begin, written or ""])
+            return EncodedInput(batch, elements, read.elements)
         example = replace(example, ids=np.append(example.ids, answer))
-        return self.name_elements(example, [builder.bos, *contents, builder.eos, written])
+        return self.name_elements(example, [builder.bos, *contents, builder.eos, written or ""])
 
     def name_elements(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
         """Return one sequence whose elements have names, patches among them."""

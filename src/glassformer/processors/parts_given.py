@@ -102,19 +102,16 @@ class GivenParts(TokenProcessor):
         """Return the processors of images and audio."""
         return self.readers
 
-    def pictures(self, batch: Batch) -> list[Any]:
+    def pictures(self, batch: Batch, row: int = 0) -> dict[int, Any]:
         """See `Processor`: in the order of the sequence."""
-        found = {
-            int(at[0]): (reader, patches)
-            for one in (batch.source or batch).parts
-            for reader in [self.readers[one.name]]
-            for at, patches in zip(
-                one.at.split(reader.reader.n_patches),
-                one.values.split(reader.reader.n_patches),
-                strict=True,
-            )
-        }
-        return [found[at] for at in sorted(found)]
+        length, found = batch.elements.shape[1], dict[int, Any]()
+        for one in batch.parts:
+            reader = self.readers[one.name]
+            here, n = one.at.div(length, rounding_mode="floor") == row, reader.reader.n_patches
+            places = (one.at[here] % length)[::n].tolist()
+            own = ((reader, patches) for patches in one.values[here].split(n))
+            found |= zip(places, own, strict=True)
+        return dict(sorted(found.items()))
 
     def request_of(self, record: Mixed) -> list[Any]:
         """See `Processor`: the texts of a row."""

@@ -70,7 +70,7 @@ class PartsInputs(Inputs):
         ]
 
     def count(self, lengths: np.ndarray, share: bool) -> int:
-        """See `Inputs`."""
+        """See `Inputs`: with bundles."""
         return sum(self.bundle_length(own, lengths) for own in self.bundles(share))
 
     def bundles(self, share: bool) -> list[list[int]]:

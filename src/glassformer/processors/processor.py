@@ -174,13 +174,6 @@ class Processor(RequestInputs):
         `crossed`: it is the source beside which a decoder writes."""
         return self.encode(given)
 
-    def answer(self, text: str) -> np.ndarray:
-        """Return the ids of a text that is written after an input, and its end, int32 [A].
-
-        ConfigError: there is no end symbol.
-        """
-        raise NotImplementedError
-
     def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
         """All examples in batches of like length, with their numbers in the targets' order."""
         for numbers in by_length([example.length for example in examples], self.batch_rows):
@@ -248,9 +241,10 @@ class Processor(RequestInputs):
                 "Only an encoder-decoder has targets beside its data; leave out --targets."
             )
 
-    def pictures(self, batch: Batch) -> list[Any]:
-        """The processor and the patches of each image or audio clip of one input."""
-        return []
+    def pictures(self, batch: Batch, row: int = 0) -> dict[int, Any]:
+        """Return the processor and the patches of each image or audio clip of a row, by the place
+        of the first."""
+        return {}
 
     @staticmethod
     def read_texts(record: Any) -> Sequence[str]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
@@ -203,15 +202,6 @@ class TokenProcessor(Processor):
         check_known(ids, self.facts.vocab_size)
         elements = token_elements(self.tokenizer, ids, contents)
         return EncodedInput(padded([replace(example, at=None)]), elements)
-
-    def beside(
-        self, source: EncodedInput, ids: np.ndarray, contents: Sequence[Content]
-    ) -> EncodedInput:
-        """Return what a decoder has written so far beside the source that it reads."""
-        batch = Batch(torch.tensor(ids, dtype=torch.long)[None], source=source.batch)
-        return EncodedInput(
-            batch, token_elements(self.tokenizer, ids.tolist(), contents), source.elements
-        )
 
     def description(self) -> list[str]:
         """See `Processor`."""

@@ -1,6 +1,6 @@
 """The encoded batch of a step: rows of tokens or parts, images, audio; as text, JSON or a page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from glassformer.pages.batch_page import (
     Token,
     batch_html,
 )
-from glassformer.processors.media.processor import MediaProcessor
+from glassformer.processors.processor import Processor
 from glassformer.run.encoded_rows import EncodedRow, token_rows
 from glassformer.tasks.task import Task
 
@@ -106,7 +106,6 @@ def batch_page(task: Task, rows: int, step: int, title: str) -> str:
 
 
 def _sequences(task: Task, rows: int, step: int) -> Iterator[EncodedSequence]:
-    readers: Mapping[str, MediaProcessor] = task.processor.media()
     places = (
         (batch, row) for batch in task.feed.batches(step) for row in range(len(batch.elements))
     )
@@ -119,8 +118,8 @@ def _sequences(task: Task, rows: int, step: int) -> Iterator[EncodedSequence]:
         source: list[Token | PatchGrid] = []
         if batch.source is not None and one.source is not None:
             nothing = [None] * len(one.source.pieces)
-            source = _elements(batch.source, row, one.source.pieces, nothing, readers)
-        elements = _elements(batch, row, one.pieces, said, readers)
+            source = _elements(batch.source, row, one.source.pieces, nothing, task.processor)
+        elements = _elements(batch, row, one.pieces, said, task.processor)
         yield EncodedSequence(f"row {number} of step {step:,}", elements, source)
 
 
@@ -147,33 +146,19 @@ def _elements(
     row: int,
     pieces: Sequence[str],
     said: Sequence[str | None],
-    readers: Mapping[str, MediaProcessor],
+    processor: Processor,
 ) -> list[Token | PatchGrid]:
     """Tokens and patch grids of a row in order, without padding."""
     length, valid = batch.elements.shape[1], batch.where().valid
     real = [True] * length if valid is None else valid[min(row, len(valid) - 1)].tolist()
-    cuts = dict(_cuts(batch, row, readers))
+    cuts = processor.pictures(batch, row)
     found, t = list[Token | PatchGrid](), 0
     while t < length:
         if cut := cuts.get(t):
-            found.append(cut)
-            t += cut.grid[0] * cut.grid[1]
+            own, patches = cut
+            found.append(PatchGrid(own.name, own.restored(patches), own.reader.grid))
+            t += len(patches)
         else:
             found += [Token(pieces[t], said[t])] * real[t]
             t += 1
     return found
-
-
-def _cuts(
-    batch: Batch, row: int, readers: Mapping[str, MediaProcessor]
-) -> Iterator[tuple[int, PatchGrid]]:
-    """Where each image or audio clip of a row begins, and its patches."""
-    length = batch.elements.shape[1]
-    for part in batch.parts:
-        here, processor = part.at.div(length, rounding_mode="floor") == row, readers[part.name]
-        reader = processor.reader
-        at, values = part.at[here] % length, part.values[here]
-        for begin, patches in zip(
-            at[:: reader.n_patches].tolist(), values.split(reader.n_patches), strict=True
-        ):
-            yield begin, PatchGrid(part.name, processor.restored(patches), reader.grid)

@@ -148,12 +148,11 @@ class Run:
         prompts. `draft`, a smaller run with the same vocabulary or "ngram", proposes at most
         `draft_tokens` tokens a step, which changes only the time (see `runtime.speculative`).
         """
-        named = (("image", image), ("audio", audio))
-        files = {name: value for name, value in named if value is not None}
+        files = {kind: of for kind, of in (("image", image), ("audio", audio)) if of is not None}
         about = self.predictor("generate").about
         single = isinstance(prompt, str) or not isinstance(prompt, Iterable)
-        given = about(prompt, files) if single else [about(one, files) for one in prompt]
-        return self._values(given, "generate", options)
+        read = about(prompt, files) if single else [about(one, files) for one in prompt]
+        return self._values(read, "generate", options)
 
     def stream(self, given: Any = "", verb: str | None = None, **options: Any) -> Iterator[Delta]:
         """The new text for an input as it grows; the last piece says why it ended."""
@@ -167,7 +166,7 @@ class Run:
 
     def _read(self, given: Any, verb: str | None, options: dict[str, Any]) -> tuple[Any, Any, Any]:
         """Return a predictor, an input that it read, and choices."""
-        writer = self.predictor(verb or self.task.main)
+        writer = self.predictor(verb or self.task.verb)
         how = OPTIONS[writer.name].parse(with_drafts(options, self))
         return writer, writer.parse(given, how), how
 
@@ -202,9 +201,8 @@ class Run:
 
     def few_shot(self, examples: str | Path, n: int = 5, **how: Any) -> FewShot:
         """Return prompts with `n` examples of a labelled table, for this model."""
-        return self.predictor("choose").prompts(
-            OPTIONS["choose"].parse({"shots": examples, "n_shots": n, **how})
-        )
+        options = OPTIONS["choose"].parse({"shots": examples, "n_shots": n, **how})
+        return self.predictor("choose").prompts(options)
 
     @keywords("generate")
     def answer(self, parts: Any, **options: Any) -> Any:
@@ -232,7 +230,9 @@ class Run:
 
     def cross_attention(self, source: str, target: str) -> CrossAttention:
         """Cross-attention of a pair in every head: word alignments, and data for pictures."""
-        return cross_attention(self.model, self.task.objective.pair, source, target)
+        if (pair := self.processor.pair) is None:
+            raise self.task.refusal("reading a source")
+        return cross_attention(self.model, pair, source, target)
 
     def predictor(self, verb: str) -> Any:
         """The predictor of a verb, such as `tag`; ConfigError: this model has none."""
@@ -245,7 +245,7 @@ class Run:
 
         `verb`: None is the first of the task. `options`: those of the command of this name.
         """
-        predictor = self.predictor(verb or self.task.main)
+        predictor = self.predictor(verb or self.task.verb)
         single, found = predictor.predict_given(given, with_drafts(options, self))
         return found[0] if single else found
 

@@ -15,8 +15,8 @@ from glassformer.tasks.objectives.answers import Answers
 from glassformer.tasks.objectives.classes import InputClasses
 from glassformer.tasks.objectives.masked import MaskedTokens
 from glassformer.tasks.objectives.next_token import NextToken
+from glassformer.tasks.objectives.objective import Vectors
 from glassformer.tasks.objectives.pixels import Pixels
-from glassformer.tasks.objectives.vectors import Vectors
 from glassformer.tasks.objectives.words import WordClasses
 from glassformer.tasks.predictors.answer import Answer, Translate
 from glassformer.tasks.predictors.chat import Chat, Reply

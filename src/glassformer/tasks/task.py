@@ -90,13 +90,8 @@ class Task:
 
     @property
     def verb(self) -> str:
-        """The command that uses it."""
-        return self.objective.verb
-
-    @property
-    def main(self) -> str:
-        """The verb of its first predictor."""
-        return next(iter(self.predictors), self.verb)
+        """The command that uses it: that of its first predictor; media without one can be seen."""
+        return next(iter(self.predictors), "inspect")
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of a reply."""
@@ -109,7 +104,7 @@ class Task:
         return {*self.kind.capabilities, *processor.capabilities, *processor.media()}
 
     def encode(self, given: Any) -> Any:
-        """See `Objective`."""
+        """Encode one input as one sequence with named elements; see `Objective`."""
         return self.objective.encode(given)
 
     def first_input(self) -> Any:

@@ -299,9 +299,9 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """See `Processor`."""
         return {self.name: self}
 
-    def pictures(self, batch: Batch) -> list[Any]:
+    def pictures(self, batch: Batch, row: int = 0) -> dict[int, Any]:
         """See `Processor`: one."""
-        return [(self, batch.elements[0])]
+        return {0: (self, batch.elements[row])}
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`: a black image, or silence."""

@@ -93,7 +93,8 @@ def picture(context: OpContext, look: Look, part: int) -> Reply:
     `part` counts images and audio in the order of the sequence. A spectrogram is `turned`: an
     element's row runs from left to right, its column upwards.
     """
-    shown = context.run.processor.pictures(look.batch)
+    of = look.batch.source or look.batch
+    shown = [*context.run.processor.pictures(of).values()]
     if part >= len(shown):
         raise ConfigError(
             f"There is no image or audio {part} in this input; it has {len(shown)} of them."

@@ -1,6 +1,6 @@
 """Text to text: the target of a source, or an answer to a row of parts (Notes C, D, E).
 
-an encoder-decoder reads the input as its source      a decoder generates behind the input
+an encoder-decoder reads the input as its source      a decoder generates after the input
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.selectors.constraints import CONSTRAINTS
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches, translations
-from glassformer.tasks.objectives.examples import GeneratedTokens, shown
+from glassformer.tasks.objectives.examples import GeneratedTokens, Rows, preview
 
 SHOWN = 3
 
@@ -52,13 +52,9 @@ class Answers(GeneratedTokens):
         if recipe.model.is_encoder_decoder:
             _ = processor.begin
         processor.answer("")  # refused without an end symbol
-        return recipe
-
-    @classmethod
-    def longest(cls, recipe: Recipe, processor: Processor, records: Any) -> int | None:
-        """See `Objective`: with its answer."""
-        lengths = (_length(recipe, processor, row) for row in _rows(processor, records))
-        return max(lengths, default=None)
+        rows = _rows(processor, records) if recipe.max_length_open else ()
+        lengths = (_length(recipe, processor, row) for row in rows)
+        return recipe.with_length(max(lengths, default=None))
 
     def check(self, records: Any) -> None:
         """See `Objective`: also with their answers."""
@@ -93,12 +89,12 @@ class Answers(GeneratedTokens):
         return sentences
 
     def target(self, record: Any, units: slice) -> dict[str, Any]:
-        """See `ExampleObjective`."""
+        """See `ExampleObjective`: an answer."""
         return {"answer": self.processor.answer(target_of(record))}
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """See `ExampleObjective`."""
+        """See `ExampleObjective`: with their answers."""
         if self.training.has_targets:
             return self.training.lengths
         own = np.array([len(target["answer"]) for target in self.targets])
@@ -108,11 +104,11 @@ class Answers(GeneratedTokens):
 
     @property
     def share_prefix(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """See `ExampleObjective`."""
+        """See `ExampleObjective`: beside a decoder."""
         return not self.recipe.model.is_encoder_decoder
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
-        """See `ExampleObjective`."""
+        """See `ExampleObjective`: of an encoder-decoder, answers beside their sources."""
         if not self.recipe.model.is_encoder_decoder:
             return self.processor.collate(rows)
         return encoder_decoder([e for row in rows for e in row], self.processor.begin)
@@ -129,9 +125,9 @@ class Answers(GeneratedTokens):
         own = self.recipe.generate.model_dump(include=kept)
         return GenerateConfig.parse(own | self.writer.greedy)
 
-    def measured(self) -> list[str]:
-        """See `Objective`."""
-        lines, said = self.recipe.train.evaluate.decode_lines, super().measured()
+    def explain_scores(self) -> list[str]:
+        """See `Objective`: also for how many inputs text is generated."""
+        lines, said = self.recipe.train.evaluate.decode_lines, super().explain_scores()
         if lines == 0:
             return said
         inputs = "every input" if lines is None else f"at most {lines:,} inputs"
@@ -148,7 +144,7 @@ class Answers(GeneratedTokens):
             return scores
         count = n if of.lines is None else min(of.lines, n)
         numbers = [i * n // count for i in range(count)]
-        found = self.decoded(model, inputs, of, numbers)
+        found = self.decode(model, inputs, of, numbers)
         records = [inputs.records[i] for i in numbers]
         references = [one.target for one in records]
         scores |= matches(found, references, [one.group for one in records])
@@ -156,25 +152,25 @@ class Answers(GeneratedTokens):
             scores |= translations(found, references, self.recipe.train.evaluate.best)
         return scores
 
-    def decoded(
+    def decode(
         self, model: Transformer, inputs: Inputs, of: Evaluation, numbers: Sequence[int]
     ) -> list[str]:
         """Return the generated text of some sequences; those of like length together."""
         how, writer = of.how or self.greedy, self.writer(model, self.task)
-        sizes = {i: len(shown(inputs.record(i))) for i in numbers}
+        sizes = {i: len(preview(inputs.record(i))) for i in numbers}
         order = sorted(numbers, key=sizes.__getitem__)
         parts = of.processes.spread(blocks(order), lambda own: writer.decode(inputs, own, how))
         texts = dict(zip(order, chain.from_iterable(parts), strict=True))
         return [texts[i] for i in numbers]
 
-    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+    def rows(self, model: Transformer) -> Rows:
         """See `ExampleObjective`: the first inputs, their targets and the generated texts."""
         inputs = self.split(self.shown_split)
         numbers = inputs.first(SHOWN)
         records = map(inputs.record, numbers)
-        outputs = self.decoded(model, inputs, EVERYTHING, numbers)
+        outputs = self.decode(model, inputs, EVERYTHING, numbers)
         rows = [
-            {"source": shown(one), "reference": one.target, "output": output}
+            {"source": preview(one), "reference": one.target, "output": output}
             for one, output in zip(records, outputs, strict=True)
         ]
         return rows, self.samples(len(rows))[1]
@@ -192,7 +188,7 @@ class Answers(GeneratedTokens):
 
     @property
     def use(self) -> str:
-        """See `Objective`."""
+        """See `Objective`: with files, if rows have some."""
         if self.writer.lines:
             return super().use
         given = "".join(f" --{kind} FILE" for kind in self.processor.readers)

@@ -21,7 +21,7 @@ from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
-from glassformer.tasks.objectives.examples import shown
+from glassformer.tasks.objectives.examples import Rows, preview
 from glassformer.tasks.objectives.labels import (
     Classes,
     LabelObjective,
@@ -78,9 +78,11 @@ class InputClasses(LabelObjective):
         targets[0, numbers[numbers >= 0]] = 1
         return {"targets": targets}
 
-    def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
+    def examples(
+        self, inputs: Inputs, numbers: Sequence[int], step: int | None = None
+    ) -> list[Example]:
         """See `ExampleObjective`: mixed as the inputs are."""
-        examples = super().with_targets(numbers, step)
+        examples = super().examples(inputs, numbers, step)
         targets = np.concatenate([e.targets for e in examples if e.targets is not None])
         mixed = self.processor.mixed(targets, len(self.classes.names), numbers, step)
         if mixed is targets:
@@ -92,8 +94,8 @@ class InputClasses(LabelObjective):
 
     def counts(self) -> np.ndarray:
         """See `LabelObjective`. DataError: there is only one class."""
-        owner, records = self.training.owner, self.training.records
-        counts = Counter(label for i in owner.tolist() for label in labels_of(records[i]))
+        records = map(self.training.record, range(len(self.training.owner)))
+        counts = Counter(chain.from_iterable(map(labels_of, records)))
         check_counts(counts, self.processor.noun, self.recipe.model.multi_label)
         return np.array([counts[name] for name in self.classes.names])
 
@@ -166,7 +168,7 @@ class InputClasses(LabelObjective):
         found = scores.result(score.result(), score.table(), confusion, **reliability)
         return found | ({"unreadable": len(inputs.skipped)} if inputs.skipped else {})
 
-    def measured(self) -> list[str]:
+    def explain_scores(self) -> list[str]:
         """See `Objective`."""
         said = "Macro F1 is the mean over the classes that occur."
         if not self.recipe.model.multi_label:
@@ -190,7 +192,7 @@ class InputClasses(LabelObjective):
             self.outcomes(), several, list(map(row, train)), list(map(row, asked))
         )
 
-    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+    def rows(self, model: Transformer) -> Rows:
         """See `ExampleObjective`."""
         inputs, (records, given) = self.split(self.shown_split), self.samples(SHOWN)
         found = self.probabilities(model, inputs, EVERYTHING, range(len(records)))
@@ -243,5 +245,5 @@ class InputClasses(LabelObjective):
 def _row(record: Any, found: Labels) -> dict[str, Any]:
     """A record with what is predicted, for the report."""
     predicted, probability = ", ".join(found.labels), float(found.probabilities.max())
-    row = {"text": shown(record), "class": ", ".join(labels_of(record))}
+    row = {"text": preview(record), "class": ", ".join(labels_of(record))}
     return row | {"predicted": predicted, "probability": probability}

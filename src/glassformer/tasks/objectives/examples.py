@@ -10,21 +10,16 @@ import numpy as np
 
 from glassformer.core.batch import Batch
 from glassformer.data.example import Example
-from glassformer.data.order import spread
 from glassformer.data.records.pairs import PairText
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.tokens.elements import EncodedInput
-from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.objectives.feed import ExampleFeed
 from glassformer.tasks.objectives.objective import Objective, Sample
 
 LONGEST = 400
-
-
-def merged(examples: Sequence[Example], targets: Sequence[dict[str, Any]]) -> list[Example]:
-    """Examples with their targets."""
-    return [replace(e, **t) if t else e for e, t in zip(examples, targets, strict=True)]
+Rows = tuple[list[dict[str, Any]], list[Any]]
+"""Rows of a sample with what is right, and their inputs as those of requests."""
 
 
 class ExampleObjective(Objective):
@@ -53,12 +48,16 @@ class ExampleObjective(Objective):
         """The targets of some sequences."""
         if inputs.has_targets:
             return [{}] * len(numbers)
-        owner, records = inputs.owner, inputs.records
-        return [self.target(records[int(owner[i])], inputs.units(i)) for i in numbers]
+        return [self.target(inputs.record(i), inputs.units(i)) for i in numbers]
 
-    def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
-        """Training examples with their targets."""
-        return merged(self.training.examples(numbers, step), [self.targets[i] for i in numbers])
+    def examples(
+        self, inputs: Inputs, numbers: Sequence[int], step: int | None = None
+    ) -> list[Example]:
+        """Return sequences with their targets; `step`: those of a training step."""
+        known = step is not None
+        own = [self.targets[i] for i in numbers] if known else self.targets_of(inputs, numbers)
+        pairs = zip(inputs.examples(numbers, step), own, strict=True)
+        return [replace(example, **target) if target else example for example, target in pairs]
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -72,11 +71,11 @@ class ExampleObjective(Objective):
     line: ClassVar[str] = "{source}\n  -> {output}"
     """A row of a sample, for a person."""
 
-    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
-        """Rows of a sample with what is right, and their inputs as those of requests."""
+    def rows(self, model: Transformer) -> Rows:
+        """Rows of a sample; see `make_sample`."""
         raise NotImplementedError
 
-    def sampled(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: the first records."""
         rows, given = self.rows(model)
         text = "\n".join(self.line.format(**row) for row in rows)
@@ -89,34 +88,20 @@ class ExampleObjective(Objective):
 
 
 class GeneratedTokens(ExampleObjective):
-    """Tokens for each input; loss is on these tokens alone."""
-
-    def answered(self, inputs: Inputs, numbers: Sequence[int]) -> list[Example]:
-        """Examples with the tokens to be generated."""
-        return merged(inputs.examples(numbers), self.targets_of(inputs, numbers))
+    """Tokens for each input; loss is only on these tokens."""
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Objective`: up to what is generated."""
         return self.processor.prompt(given, self.recipe.model.is_encoder_decoder)
 
-    def measured(self) -> list[str]:
-        """See `Objective`."""
+    def explain_scores(self) -> list[str]:
+        """See `Objective`: of targets."""
         return ["Loss and accuracy are of each target given those before it."]
 
-    def evaluate(
-        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
-    ) -> dict[str, Any]:
-        """See `Objective`: each target given those before it."""
-        inputs = self.split(split)
-        groups = inputs.groups(model.config.max_length)
-        chosen = (groups[i] for i in spread(len(groups), of.limit))
-        batches = (self.collate([[e] for e in self.answered(inputs, own)]) for own in chosen)
-        return evaluate(model, batches, of.precision, of.processes).result()
 
-
-def shown(record: Any) -> str:
-    """Its text (of two texts, both), its source, its parts with the names of their files, or the
-    file's place."""
+def preview(record: Any) -> str:
+    """Return its text (of two texts, both), its source, its parts with the names of their files, or
+    the place of the file."""
     if isinstance(record, PairText):
         return record.source
     parts = getattr(record, "parts", None)

@@ -6,17 +6,20 @@ windows, or examples with targets ──order──> rows of a step ──cut─
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import torch
 
-from glassformer.core.batch import Batch
-from glassformer.core.errors import amount, plural
+from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.errors import ConfigError, amount, plural
 from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
-from glassformer.data.order import WindowOrder
+from glassformer.data.example import Example
+from glassformer.data.order import WindowOrder, spread
 from glassformer.data.tokens import training_order
 from glassformer.processors.inputs import Order, Sizes
 from glassformer.tasks.evaluate import Evaluation
@@ -94,6 +97,10 @@ class Feed(ABC):
         step, rank, count); together those of all processes are the same for any `count`."""
         ...
 
+    @abstractmethod
+    def batches_to_score(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
+        """Yield the batches of a split that an evaluation scores, for a model of this length."""
+
     def batches(self, step: int) -> list[Batch]:
         """All micro-batches of a step."""
         return self.share(step).batches
@@ -104,17 +111,17 @@ class WindowFeed(Feed):
 
     @property
     def length(self) -> int:
-        """See `Feed`."""
+        """See `Feed`: that of a window."""
         return self.recipe.train.length or self.recipe.model.max_length
 
     @property
     def elements(self) -> int:
-        """See `Feed`."""
+        """See `Feed`: tokens."""
         return len(self.objective.split("train").tokens)
 
     @property
     def parts(self) -> int:
-        """See `Feed`."""
+        """See `Feed`: micro-batches have one size."""
         return self.recipe.train.micro_batches
 
     @property
@@ -124,15 +131,15 @@ class WindowFeed(Feed):
 
     @property
     def size(self) -> str:
-        """See `Feed`."""
+        """See `Feed`: sequences and their tokens."""
         return f"{self.sequences} x {self.length} tokens"
 
     def check(self) -> None:
         """Raise DataError for less text than one training sequence needs."""
         _ = self.order
 
-    def scored(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
-        """Yield the windows of a split that an evaluation scores."""
+    def batches_to_score(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
+        """See `Feed`: windows."""
         rows = of.rows or max(1, 4096 // longest)
         yield from evaluation_windows(self.objective.split(split), rows, longest, of.limit)
 
@@ -142,7 +149,7 @@ class WindowFeed(Feed):
 
     @property
     def fingerprint(self) -> str:
-        """See `Feed`."""
+        """See `Feed`: of tokens spread over the text."""
         data = self.objective.data
         counts = {name: len(data[name].tokens) for name in sorted(data)}
         seen = hashlib.sha256(json.dumps(counts).encode())
@@ -168,7 +175,7 @@ class WindowFeed(Feed):
         return training_order(self.objective.split("train"), self.length, self.sequences, seed)
 
     def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
-        """See `Feed`."""
+        """See `Feed`: windows."""
         rows, parts = self.order.rows(step), self.recipe.train.micro_batches
         pieces = micro_batches(rows, parts, rank, count)
         batches = [windows(self.objective.split("train"), own, self.length) for own in pieces.rows]
@@ -189,22 +196,34 @@ class ExampleFeed(Feed):
         return self.processor.order(objective.training, objective.lengths, sizes)
 
     def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
-        """See `Feed`."""
+        """See `Feed`: examples."""
         rows, parts = self.order.rows(step), self.recipe.train.micro_batches
         pieces = micro_batches(np.arange(len(rows)), parts, rank, count)
         own = [[rows[i] for i in piece] for piece in pieces.rows]
         numbers = [i for piece in own for row in piece for i in row]
-        examples = iter(self.objective.with_targets(numbers, step) if numbers else ())
+        made = self.objective.examples(self.objective.training, numbers, step) if numbers else ()
+        examples = iter(made)
         filled = [[[next(examples) for _ in row] for row in piece] for piece in own]
         return Share([self.objective.collate(piece) for piece in filled], pieces.first, pieces.idle)
 
     @property
     def size(self) -> str:
-        """See `Feed`."""
+        """See `Feed`: inputs, or elements."""
         train = self.recipe.train
         if train.batch_tokens is None:
             return f"{train.batch_size} {self.processor.noun}s"
         return f"at most {train.batch_tokens:,} {plural(self.processor.unit)}"
+
+    def batches_to_score(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
+        """See `Feed`: inputs of like length together."""
+        inputs = self.objective.split(split)
+        groups = inputs.groups(longest)
+        for number in spread(len(groups), of.limit):
+            yield from self.collate_examples(self.objective.examples(inputs, groups[number]))
+
+    def collate_examples(self, examples: Sequence[Example]) -> Iterator[Batch]:
+        """Yield the batches of examples for their scores."""
+        yield self.objective.collate([[one] for one in examples])
 
     @property
     def length(self) -> int:
@@ -213,13 +232,13 @@ class ExampleFeed(Feed):
 
     @property
     def elements(self) -> int:
-        """See `Feed`."""
+        """See `Feed`: a prefix that is read once counts once."""
         objective = self.objective
         return objective.training.count(objective.lengths, objective.share_prefix)
 
     @property
     def fingerprint(self) -> str:
-        """See `Feed`."""
+        """See `Feed`: of inputs and targets."""
         columns = (
             np.asarray(value) for target in self.objective.targets for value in target.values()
         )
@@ -231,7 +250,7 @@ class ExampleFeed(Feed):
 
     @property
     def extent(self) -> str:
-        """See `Feed`."""
+        """See `Feed`: also the number of inputs."""
         return f"{len(self.objective.lengths):,} training {self.processor.noun}s, {super().extent}"
 
     def opening(self) -> list[str]:
@@ -251,3 +270,14 @@ class ExampleFeed(Feed):
                 if of.skipped
             ),
         ]
+
+
+def with_next_tokens(batch: Batch, longest: int) -> Batch:
+    """Return a batch with the next tokens as targets; ConfigError: it has one token, or too many
+    for a model."""
+    if not 2 <= (n := batch.elements.shape[1]) <= longest:
+        raise ConfigError(
+            f"The text has {amount(n, 'token')}; between 2 and the context of {longest} are needed."
+        )
+    targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
+    return replace(batch, targets=targets)

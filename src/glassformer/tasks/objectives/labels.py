@@ -97,7 +97,7 @@ class LabelObjective(ExampleObjective):
 
     @abstractmethod
     def counts(self) -> np.ndarray:
-        """How often each class is a training target, int64 [C]."""
+        """Number of training targets of each class, int64 [C]."""
         ...
 
     @cached_property
@@ -115,7 +115,7 @@ class LabelObjective(ExampleObjective):
         weights = None if self.weights is None else self.weights.to(logits.device)
         return cross_entropy(logits, targets, self.recipe.train.label_smoothing, weights)
 
-    def scored(self, split: str, of: Evaluation) -> list[Any]:
+    def records_to_score(self, split: str, of: Evaluation) -> list[Any]:
         """The records of a split that an evaluation scores."""
         every = self.split(split).records
         return [every[i] for i in of.records(len(every))]
@@ -127,7 +127,10 @@ class LabelObjective(ExampleObjective):
         `main_metric` if that is the loss."""
         best = self.recipe.train.evaluate.best
         metric = self.main_metric if best == "loss" else best
-        return {"metric": metric, "scores": self.baseline_scores(train(), self.scored(split, of))}
+        return {
+            "metric": metric,
+            "scores": self.baseline_scores(train(), self.records_to_score(split, of)),
+        }
 
     @property
     @abstractmethod

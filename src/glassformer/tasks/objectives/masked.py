@@ -19,9 +19,8 @@ from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
-from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.objectives.feed import WindowFeed
-from glassformer.tasks.objectives.next_token import with_next_tokens
 from glassformer.tasks.objectives.objective import Card, Objective, Sample
 from glassformer.tokenizers.text import Tokenizer
 
@@ -47,11 +46,16 @@ class MaskedFeed(WindowFeed):
         batches = [masked_rows(whole, piece) for piece in pieces.rows]
         return Share(batches, pieces.first, pieces.idle)
 
+    def batches_to_score(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
+        """See `Feed`: the masks are the same at every evaluation."""
+        own = self.objective
+        return masked_batches(own.split(split), own.masking, longest, of.limit)
+
 
 class MaskedTokens(Objective):
     """Hidden tokens of running text, each predicted from both sides of it."""
 
-    feeds = MaskedFeed
+    feeds, has_next = MaskedFeed, True
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
@@ -64,20 +68,12 @@ class MaskedTokens(Objective):
         """How this recipe masks."""
         return masking_of(self.processor.tokenizer, self.recipe.train)
 
-    def measured(self) -> list[str]:
+    def explain_scores(self) -> list[str]:
         """See `Objective`."""
         share = self.recipe.train.mask_fraction
         return [f"A share of {share:g} of the tokens is masked, the same ones at every evaluation."]
 
-    def evaluate(
-        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
-    ) -> dict[str, Any]:
-        """See `Objective`: the masks are the same at every evaluation."""
-        tokens, length = self.split(split), model.config.max_length
-        batches = masked_batches(tokens, self.masking, length, of.limit)
-        return evaluate(model, batches, of.precision, of.processes).result()
-
-    def sampled(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: the first tokens; in brackets the prediction | the hidden token."""
         split, tokenizer = self.split(self.shown_split), self.processor.tokenizer
         ids = torch.from_numpy(split.tokens[: min(SHOWN, self.feed.length)].astype(np.int64))[None]
@@ -92,10 +88,6 @@ class MaskedTokens(Objective):
             pieces[at] = f"[{own}]" if guess == target else f"[{own}|{wanted}]"
         text = (" " if tokenizer.kind == "word" else "").join(pieces)
         return Sample(text, {"sample": text})
-
-    def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
-        """See `Objective`: with the next tokens as targets."""
-        return with_next_tokens(super().batch_to_check(model, text), model.config.max_length)
 
     def card(self) -> Card:
         """See `Objective`."""

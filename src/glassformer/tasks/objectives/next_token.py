@@ -4,29 +4,25 @@ ids       <|user|>  2 + 2 ?  <eos>  <|assistant|>  4      <eos>
 targets                                            4      <eos>
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from glassformer.core.batch import IGNORE, Batch
-from glassformer.core.errors import ConfigError, DataError, amount
+from glassformer.core.batch import Batch
+from glassformer.core.errors import DataError, amount
 from glassformer.data.example import Example
-from glassformer.data.order import spread
 from glassformer.data.records.conversations import ASSISTANT, Conversation, Messages
 from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import Window
 from glassformer.processors.tokenized import PackedInputs
-from glassformer.processors.tokens.elements import EncodedInput
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
-from glassformer.tasks.objectives.examples import ExampleObjective
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation
+from glassformer.tasks.objectives.examples import GeneratedTokens, Rows
 from glassformer.tasks.objectives.feed import ExampleFeed, WindowFeed
 from glassformer.tasks.objectives.objective import Sample
 from glassformer.tasks.predictors.chat import Chat
@@ -38,19 +34,15 @@ SHOWN = 3
 class ConversationFeed(ExampleFeed):
     """Conversations, packed; their targets are in them."""
 
-    @property
-    def window(self) -> int:
-        """Tokens that are read of a conversation."""
-        return self.processor.facts.window
-
     def check(self) -> None:
         """Raise DataError where no target of the conversations fits into the model."""
         data = self.objective.data
         for name in ("train", "validation"):
             if name in data and not len(data[name].owner):
                 raise DataError(
-                    f"no answer of the {name} conversations is within the {self.window} tokens "
-                    "that the model reads; raise model.max_length"
+                    f"no answer of the {name} conversations is within the "
+                    f"{self.processor.facts.window} tokens that the model reads; raise "
+                    "model.max_length"
                 )
 
     def opening(self) -> list[str]:
@@ -66,7 +58,7 @@ class ConversationFeed(ExampleFeed):
 
     def _left_out(self, split: str) -> Iterator[str]:
         """Yield sentences on what of the conversations of a split is beyond the model."""
-        inputs, limit = self.objective.data[split], f"{self.window} tokens"
+        inputs, limit = self.objective.data[split], f"{self.processor.facts.window} tokens"
         rest = f"{split} conversation"
         if cut := inputs.cut:
             yield (
@@ -79,13 +71,9 @@ class ConversationFeed(ExampleFeed):
                 "raise model.max_length to use them"
             )
 
-    def scored(self, split: str, of: Evaluation, longest: int) -> Iterator[Batch]:
-        """Yield the packed rows of a split that an evaluation scores."""
-        inputs = self.objective.split(split)
-        groups = inputs.groups(longest)
-        for number in spread(len(groups), of.limit):
-            own = inputs.examples(groups[number])
-            yield from (batch for _, batch in self.processor.batches(own))
+    def collate_examples(self, examples: Sequence[Example]) -> Iterator[Batch]:
+        """See `ExampleFeed`: packed."""
+        return (batch for _, batch in self.processor.batches(examples))
 
     def n_bytes(self, split: str) -> int:
         """Return the number of UTF-8 bytes of the targets of a split."""
@@ -94,21 +82,20 @@ class ConversationFeed(ExampleFeed):
         return sum(len(decode(example.targets).encode()) for example in every)
 
 
-FEEDS = {"documents": WindowFeed, "messages": ConversationFeed}
-
-
-class NextToken(ExampleObjective):
+class NextToken(GeneratedTokens):
     """The next token of running text, or of the assistant's messages in conversations."""
 
-    @property
-    def feeds(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """See `Objective`: as the inputs are stored."""
-        return FEEDS[self.processor.name]
+    has_next = True
 
     @property
     def _runs(self) -> bool:
         """Whether it learns from running text."""
-        return self.feeds is WindowFeed
+        return self.processor.name == "documents"
+
+    @property
+    def feeds(self) -> Any:
+        """See `Objective`: as the inputs are stored."""
+        return WindowFeed if self._runs else ConversationFeed
 
     @classmethod
     def data_of(cls, recipe: Recipe, inputs: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
@@ -120,12 +107,8 @@ class NextToken(ExampleObjective):
             for name, of in inputs.items()
         }
 
-    def encode(self, given: Any) -> EncodedInput:
-        """See `Objective`: up to the next token."""
-        return self.processor.prompt(given)
-
-    def measured(self) -> list[str]:
-        """See `Objective`."""
+    def explain_scores(self) -> list[str]:
+        """See `Objective`: by what is predicted."""
         longest = self.recipe.model.max_length
         if self._runs:
             return [
@@ -141,9 +124,8 @@ class NextToken(ExampleObjective):
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """See `Objective`: of the targets alone."""
-        batches = self.feed.scored(split, of, model.config.max_length)
-        score = evaluate(model, batches, of.precision, of.processes)
+        """See `Objective`: only of the targets."""
+        score = self.score_targets(model, split, of)
         if not score.tokens:
             raise DataError(
                 f"the {self.split(split).described} has no token to predict; use a longer one, or "
@@ -151,11 +133,11 @@ class NextToken(ExampleObjective):
             )
         return score.result(self.feed.n_bytes(split) if of.limit is None else None)
 
-    def sampled(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: `train.sample.prompt` continued, the same for the same weights; of
         conversations answers to the first questions."""
         if not self._runs:
-            return super().sampled(model)
+            return super().make_sample(model)
         train, tokenizer = self.recipe.train, self.processor.tokenizer
         prompt = train.sample.prompt
         if not len(tokenizer.encode(prompt)):  # as spaces are to a tokenizer of words
@@ -165,10 +147,10 @@ class NextToken(ExampleObjective):
         text = prompt + Generate(model, self.task).complete([prompt], how)[0]
         return Sample(text, {"sample": text})
 
-    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+    def rows(self, model: Transformer) -> Rows:
         """See `ExampleObjective`: the first questions, their answers and those of the model."""
         split = self.split(self.shown_split)
-        asked = map(_question, (split.records[int(i)] for i in split.owner.tolist()))
+        asked = (_question(split.record(i)) for i in range(len(split.owner)))
         found = [*islice((one for one in asked if one[0]), SHOWN)]
         how = self.recipe.generate.model_copy(
             update={"max_new_tokens": self.recipe.train.sample.tokens, "seed": 0}
@@ -180,27 +162,12 @@ class NextToken(ExampleObjective):
         ]
         return rows, [row["source"] for row in rows]
 
-    def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
-        """See `Objective`: with the next tokens as targets."""
-        return with_next_tokens(super().batch_to_check(model, text), model.config.max_length)
-
     @property
     def use(self) -> str:
-        """See `Objective`."""
+        """See `Objective`: a conversation, or a text."""
         chat = [f"glassformer chat {self.folder}"] * (self.processor.template is not None)
         text = [f'glassformer generate {self.folder} --prompt "..."'] * self._runs
         return "\n".join([*chat, *text])
-
-
-def with_next_tokens(batch: Batch, longest: int) -> Batch:
-    """Return a batch with the next tokens as targets; ConfigError: it has one token, or too many
-    for a model."""
-    if not 2 <= (n := batch.elements.shape[1]) <= longest:
-        raise ConfigError(
-            f"The text has {amount(n, 'token')}; between 2 and the context of {longest} are needed."
-        )
-    targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
-    return replace(batch, targets=targets)
 
 
 def _with_targets(window: Window, longest: int) -> Window | None:

@@ -6,7 +6,6 @@ An objective has the encoded inputs of each split, if it is trained or evaluated
 batches. It never knows what an input holds: that is the processor's.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,14 +19,15 @@ from glassformer.core.batch import Batch
 from glassformer.core.distributed.processes import ALONE, Processes
 from glassformer.core.errors import ConfigError, DataError, amount, plural
 from glassformer.layers.losses import LossSum, cross_entropy
+from glassformer.metrics.writing import LanguageModelScore
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, split_of
 from glassformer.processors.processor import Processor
 from glassformer.processors.tokens.elements import EncodedInput, token_names
-from glassformer.processors.tokens.pair_tokenizer import PairTokenizer
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import Metric
-from glassformer.tasks.evaluate import EVERYTHING, Evaluation
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.objectives.feed import with_next_tokens
 from glassformer.tasks.task import Task
 
 SHOWN = 5
@@ -53,24 +53,21 @@ class Sample:
     values: dict[str, Any]
 
 
-class Objective(ABC):
+class Objective:
     """One kind of output; see the module."""
 
     feeds: ClassVar[type[Any]]
     """The kind of its feed."""
     outcome: ClassVar[str] = "tokens"
     """Kind of its outcomes: tokens, tags, class, vectors."""
+    has_next: ClassVar[bool] = False
+    """Whether equations are checked with the next tokens as targets."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
     """Scores by which the best model may be chosen."""
 
     def __init__(self, task: Task, data: Mapping[str, Any] | None = None):
         self.task, self.recipe, self.processor = task, task.recipe, task.processor
         self.folder, self._data = task.folder, data
-
-    @property
-    def verb(self) -> str:
-        """The command that uses the model."""
-        return self.task.uses[0].name
 
     @classmethod
     def data_of(cls, recipe: Recipe, inputs: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
@@ -81,11 +78,6 @@ class Objective(ABC):
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """The recipe with values from the data; DataError, ConfigError: it cannot be learned."""
         return recipe.with_vocabulary(processor.vocab_size)
-
-    @classmethod
-    def longest(cls, recipe: Recipe, processor: Processor, records: Any) -> int | None:
-        """Elements of the longest sequence, where max_length follows from it; None: it does not."""
-        return processor.longest(records)
 
     def check(self, records: Any) -> None:
         """Raise DataError for a record that the model cannot read."""
@@ -127,11 +119,11 @@ class Objective(ABC):
 
     @cached_property
     def feed(self) -> Any:
-        """Its training data as batches; see `objectives.feed`."""
+        """The batches of its training data; see `objectives.feed`."""
         return self.feeds(self)
 
-    def measured(self) -> list[str]:
-        """How scores are measured, in sentences."""
+    def explain_scores(self) -> list[str]:
+        """Return sentences on how scores are measured."""
         return []
 
     def opening(self) -> list[str]:
@@ -142,12 +134,16 @@ class Objective(ABC):
         """Training loss, summed over targets."""
         return cross_entropy(logits, targets, self.recipe.train.label_smoothing)
 
-    @abstractmethod
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
-        """Scores of a split, `loss` among them."""
-        ...
+        """Scores of a split, `loss` among them; by default those of its targets."""
+        return self.score_targets(model, split, of).result()
+
+    def score_targets(self, model: Transformer, split: str, of: Evaluation) -> LanguageModelScore:
+        """Return the loss over the targets of a split, and how many are the likeliest."""
+        batches = self.feed.batches_to_score(split, of, model.config.max_length)
+        return evaluate(model, batches, of.precision, of.processes)
 
     def baselines(
         self, split: str, of: Evaluation, train: Callable[[], Sequence[Any]]
@@ -174,7 +170,7 @@ class Objective(ABC):
         return self.evaluate(model, "validation", of)
 
     def validation(self, precision: torch.dtype = torch.float32) -> Evaluation:
-        """How much of the validation split is scored during training."""
+        """Return the share of the validation split that is scored during training."""
         train = self.recipe.train
         limits = train.evaluate.batches, train.evaluate.decode_lines, self.feed.sequences
         return Evaluation(precision, None, *limits)
@@ -186,10 +182,10 @@ class Objective(ABC):
         return self.baselines("validation", self.validation(), lambda: self.split("train").records)
 
     def sample(self, model: Transformer) -> Sample | None:
-        """Sample output at this step; None: none is asked for."""
-        return self.sampled(model) if self.recipe.train.sample.tokens else None
+        """Sample output at this step; None: none is requested."""
+        return self.make_sample(model) if self.recipe.train.sample.tokens else None
 
-    def sampled(self, model: Transformer) -> Sample | None:
+    def make_sample(self, model: Transformer) -> Sample | None:
         """Sample output; None: this task has none."""
         return None
 
@@ -218,7 +214,7 @@ class Objective(ABC):
         return self.processor.tokenizer.piece(index)
 
     def source_piece(self, index: int) -> str:
-        """The same for an encoder-decoder's source."""
+        """Name of a token id of an encoder-decoder's source."""
         return self.processor.reader.tokenizer.piece(index)
 
     def target_name(self, index: int) -> str:
@@ -255,7 +251,8 @@ class Objective(ABC):
                 f"{self.folder} reads one {self.processor.name} and no text, got --text {text!r}; "
                 f"leave it out to check an {self.processor.name} input that the run keeps."
             )
-        return self.encode(self.task.first_input() if text is None else text).batch
+        batch = self.encode(self.task.first_input() if text is None else text).batch
+        return with_next_tokens(batch, model.config.max_length) if self.has_next else batch
 
     def check_search(self) -> None:
         """Raise ConfigError for a model without beam search."""
@@ -265,9 +262,32 @@ class Objective(ABC):
                 "out."
             )
 
-    @property
-    def pair(self) -> PairTokenizer:
-        """The tokenizers of a source and a target."""
-        if self.processor.pair is None:
-            raise self.task.refusal("reading a source")
-        return self.processor.pair
+
+class Vectors(Objective):
+    """Vectors of inputs; nothing is trained."""
+
+    outcome = "vectors"
+
+    @classmethod
+    def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
+        """Refused: there is no target to learn."""
+        raise ConfigError(
+            "task=feature-extraction is nothing to train; train another task, and take its vectors "
+            "with `glassformer embed`."
+        )
+
+    def card(self) -> Card:
+        """See `Objective`."""
+        described = "; ".join(self.processor.description())
+        lines = " < lines" if self.processor.tokenizer else ""
+        return Card(described, "nothing", f"glassformer {self.task.verb} {self.folder}{lines}")
+
+    def evaluate(
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
+    ) -> dict[str, Any]:
+        """Refused."""
+        raise self.task.refusal("evaluating")
+
+    def outcomes(self) -> tuple[str, ...]:
+        """See `Objective`."""
+        return ()

@@ -31,7 +31,7 @@ from glassformer.processors.processor import Processor, ids_of
 from glassformer.processors.tokens.elements import Element, EncodedInput, token_elements
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
-from glassformer.tasks.objectives.examples import GeneratedTokens, shown
+from glassformer.tasks.objectives.examples import GeneratedTokens, Rows, preview
 from glassformer.tasks.objectives.objective import Card, Sample
 from glassformer.tasks.options import DrawOptions
 from glassformer.tasks.predictors.draw import Draw, brief
@@ -158,18 +158,16 @@ class Pixels(GeneratedTokens):
                 raise DataError(f"no {split} row has an image that can be read; see data.bad_files")
         return found
 
-    def answered(self, inputs: Inputs, numbers: Sequence[int]) -> list[Example]:
-        """Texts of one length with the colours of their images."""
+    def examples(
+        self, inputs: Inputs, numbers: Sequence[int], step: int | None = None
+    ) -> list[Example]:
+        """See `ExampleObjective`: texts of one length with the colours of their images."""
         assert isinstance(inputs, ImageTargets)
         colours = self.palette.ids(inputs.pixels(numbers)) + self.processor.vocab_size
         return [
             replace(brief(self.processor.parts, e, self.width), answer=row)
             for e, row in zip(inputs.examples(numbers), colours.astype(np.int32), strict=True)
         ]
-
-    def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
-        """See `ExampleObjective`."""
-        return self.answered(self.training, numbers)
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -190,10 +188,10 @@ class Pixels(GeneratedTokens):
 
     line = "{text}\n{drawn}"
 
-    def rows(self, model: Transformer) -> tuple[list[dict[str, Any]], list[Any]]:
+    def rows(self, model: Transformer) -> Rows:
         """See `ExampleObjective`: images for the first texts, in characters for their shades."""
         records, of = self.split(self.shown_split).records, self.recipe.generate
-        texts = list(dict.fromkeys(map(shown, records)))[:SHOWN]
+        texts = list(dict.fromkeys(map(preview, records)))[:SHOWN]
         how = DrawOptions.parse({"temperature": of.temperature, "seed": of.seed})
         rows = [
             {"text": text, "drawn": one.line()}
@@ -203,9 +201,9 @@ class Pixels(GeneratedTokens):
         ]
         return rows, texts
 
-    def sampled(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: also as text for the report."""
-        found = super().sampled(model)
+        found = super().make_sample(model)
         rows = found.values
         return Sample(found.text, {"samples": rows["samples"], "sample": found.text} | rows)
 

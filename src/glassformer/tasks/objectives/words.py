@@ -80,7 +80,7 @@ class WordClasses(LabelObjective):
 
         A tag that the model does not know is wrong, and counted by name in `unseen_classes`.
         """
-        scores, records = LabelScores(model), self.scored(split, of)
+        scores, records = LabelScores(model), self.records_to_score(split, of)
         check_tags(self.processor, records)
         names, given = scores.names, [*map(self.processor.given, records)]
 
@@ -106,7 +106,7 @@ class WordClasses(LabelObjective):
         table = spans.table() if marked else score.table()
         return scores.result(score.result() | by_span, table, score.confusion())
 
-    def measured(self) -> list[str]:
+    def explain_scores(self) -> list[str]:
         """See `Objective`."""
         said = ["Accuracy is of words; macro F1 is the mean over the tags that occur."]
         spans = "F1, precision and recall are of spans, right in kind, beginning and end."
@@ -123,7 +123,7 @@ class WordClasses(LabelObjective):
         row = lambda one: Tagged(self._words(one), one.tags)
         return tag_baselines(names, mark_spans(names), map(row, train), list(map(row, asked)))
 
-    def sampled(self, model: Transformer) -> Sample:
+    def make_sample(self, model: Transformer) -> Sample:
         """See `Objective`: the first inputs with their tags, wrong ones beside the right."""
         (records, given), rows = self.samples(SHOWN), []
         inputs = map(self.processor.given, records)

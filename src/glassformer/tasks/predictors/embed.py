@@ -80,7 +80,8 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
         """See `Predictor`: files are no text."""
         if task.processor.tokenizer:
             return None
-        return f"reads {task.processor.noun}s, not text", f"; use `glassformer {task.verb}`."
+        verb = "inspect" if task.uses[0] is cls else task.uses[0].name
+        return f"reads {task.processor.noun}s, not text", f"; use `glassformer {verb}`."
 
     def check(self, options: EmbedOptions) -> None:
         """See `Predictor`: a layer or a prompt that there is not."""

@@ -228,7 +228,7 @@ class Predictor(ABC, Generic[Chosen]):
 
     def columns(self, options: Chosen) -> tuple[str, ...]:
         """Names of the columns of a prediction, known before the first row."""
-        return ()
+        return tuple(self.reply)
 
     @classmethod
     def schema(cls, task: Task) -> dict[str, Any]:
@@ -254,10 +254,6 @@ class OfText(Predictor[Chosen]):
     def values(self, given: Any) -> dict[str, Any]:
         """See `Predictor`: the text by the name `given`."""
         return {self.given: given}
-
-    def columns(self, options: Chosen) -> tuple[str, ...]:
-        """See `Predictor`: the values of a reply."""
-        return tuple(self.reply)
 
 
 def check_text(given: Any) -> str:

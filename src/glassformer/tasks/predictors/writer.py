@@ -130,10 +130,6 @@ class Writer(Predictor[Chosen]):
         parsed = [self.read(one, how, number) for number, one in enumerate(inputs, 1)]
         return [one.text for one in finish(self.write(parsed, how, batch_size))]
 
-    def columns(self, options: Chosen) -> tuple[str, ...]:
-        """Return the new columns of a row."""
-        return ("text",)
-
     def unknown(self, example: Example) -> str:
         """A sentence on the tokens that the vocabulary lacks; "": there are none."""
         tokenizer = self.processor.tokenizer

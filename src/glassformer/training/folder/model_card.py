@@ -116,7 +116,7 @@ def _scoring(task: Task, beside: bool) -> Iterator[str]:
     yield f"Measured on {_validation(task.recipe.data)}, in {train.precision}."
     if (n := train.evaluate.batches) is not None:
         yield f"Of these, {n:,} batches spread evenly."
-    yield from task.objective.measured()
+    yield from task.objective.explain_scores()
     if beside:
         yield "The baselines learned from the training split and are scored on the same inputs."
 

@@ -89,8 +89,7 @@ def prepare(
         processor = inputs.load(run, recipe.data, begun.model, begun.facts)
     recipe = recipe.with_inputs(processor.model_fields())
     recipe = kind.objective.resolve(recipe, processor, records)
-    if recipe.max_length_open:
-        recipe = recipe.with_length(kind.objective.longest(recipe, processor, records))
+    recipe = recipe.with_length(processor.longest(records))
     processor = processor.for_training(recipe.facts, recipe.augment)
     Task(kind, recipe, processor, run).objective.check(records)
     if begun is not None:
