@@ -73,7 +73,7 @@ def evaluate(
     if shots is not None:
         return _score_labels(opened, data, {"examples": shots, **given(asked)}, json)
     if beams is not None:
-        opened.task.check_search()
+        opened.task.objective.check_search()
     scores = opened.evaluate(split, data, targets, **given({"beams": beams}))
     scores = given({"checkpoint": checkpoint}) | scores
     return print_json(scores) if json else _print(scores)
@@ -185,7 +185,7 @@ def print_scores(scores: dict[str, Any]) -> None:
 
 def _baselines(learned: dict[str, Any], scores: dict[str, Any]) -> None:
     """Print the scores of baselines on the same data, and whether the model is not better."""
-    from glassformer.metrics.comparison import by_name, verdict
+    from glassformer.metrics.scores import by_name, verdict
 
     for name, value in by_name(learned).items():
         print(f"  {name:{WIDTH}} {value:.4f}  (baseline, {learned['metric'].replace('_', ' ')})")

@@ -18,16 +18,16 @@ class TokenizerConfig(Record):
 
     kind: Literal["byte", "character", "word", "bpe"] = "bpe"
     """byte, character, word, or bpe (byte-level byte-pair encoding, never an unknown)."""
-    vocab_size: int | None = Field(None, ge=1, le=LARGEST_ID)
+    vocab_size: int | None = Field(default=None, ge=1, le=LARGEST_ID)
     """Tokens in all, special symbols included; null: bpe 8192, word 20000, byte and character what
     the data has."""
     path: str | None = None
     """An existing tokenizer.json (or its folder) to load instead of training one."""
-    shared: bool = Field(True, json_schema_extra={"inputs": ["pairs"]})
+    shared: bool = Field(default=True, json_schema_extra={"inputs": ["pairs"]})
     """Of pairs: one vocabulary for both sides; false: one each."""
-    source_path: str | None = Field(None, json_schema_extra={"inputs": ["pairs"]})
+    source_path: str | None = Field(default=None, json_schema_extra={"inputs": ["pairs"]})
     """Of pairs with one vocabulary each: like path, for the source."""
-    min_frequency: int | None = Field(None, ge=1, le=1 << 32)
+    min_frequency: int | None = Field(default=None, ge=1, le=1 << 32)
     """Least number of occurrences of a character, word or pair that is a token; null: 2 for bpe,
     else 1."""
     lowercase: bool = False

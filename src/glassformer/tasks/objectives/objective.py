@@ -149,7 +149,7 @@ class Objective:
         self, split: str, of: Evaluation, train: Callable[[], Sequence[Any]]
     ) -> dict[str, Any]:
         """Scores of baselines on the same inputs as `evaluate`, learned from the records of the
-        training split, as `metrics.comparison.Learned`; {}: this task has none."""
+        training split, as `metrics.scores.Learned`; {}: this task has none."""
         return {}
 
     def check_folder(self) -> None:
