@@ -101,16 +101,21 @@ def keys_of(
         keys |= computed.write(model)
     for one, other in family.alike:
         keys[one] = keys[other] = keys.get(other, keys.get(one))
-    if model.class_count:
-        names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
-        keys |= {
-            "num_labels": len(names),
-            "id2label": {str(i): one for i, one in enumerate(names)},
-            "label2id": {one: i for i, one in enumerate(names)},
-        }
-        if not model.outcomes.exclusive:
-            keys["problem_type"] = "multi_label_classification"
-    return keys, unnamed
+    return keys | _keys_of_classes(model), unnamed
+
+
+def _keys_of_classes(model: ModelConfig) -> Values:
+    """The fields of `config.json` of a model's classes; {}: it has none."""
+    if not model.class_count:
+        return {}
+    names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
+    problem = {} if model.outcomes.exclusive else {"problem_type": "multi_label_classification"}
+    return {
+        "num_labels": len(names),
+        "id2label": {str(i): one for i, one in enumerate(names)},
+        "label2id": {one: i for i, one in enumerate(names)},
+        **problem,
+    }
 
 
 def _explicit(model: ModelConfig) -> Values:

@@ -76,18 +76,7 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         found = "no adapters" if not own else "adapters of several kinds"
         raise CheckpointError(f"This model has {found}; a file has adapters of one kind.")
     ((rank, alpha, dropout),) = kinds
-    maps = {
-        name: Adapter(one.lora_a.detach(), one.lora_b.detach(), alpha) for name, one in own.items()
-    }
-    whole = {
-        name: p.detach()
-        for name, p in model.named_parameters()
-        if p.requires_grad and not is_factor(name)
-    }
-    plain, ours = Transformer(model.config, seed=None, device="meta"), Adapters(maps, whole)
-    # by the names of a published class that fits, or else by our own
-    fitting = (write(plain, ours, known) for known in classes_of(plain))
-    saved = next((one for one in fitting if one is not None), ours)
+    saved = _published(model, alpha)
     tensors = dict(saved.whole)
     for name, one in saved.maps.items():
         tensors |= {f"{name}.lora_A.weight": one.a, f"{name}.lora_B.weight": one.b}
@@ -95,7 +84,6 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
     save_tensors({f"{PREFIX}{name}": one for name, one in tensors.items()}, folder / WEIGHTS)
     # joined maps have a larger rank and alpha
     joined = {name: one for name, one in saved.maps.items() if one.rank != rank}
-    owners = ("head" if one.startswith("head.") else one.rpartition(".")[0] for one in saved.whole)
     values = {
         "peft_type": "LORA",
         "base_model_name_or_path": base,
@@ -108,9 +96,32 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         "rank_pattern": {name: one.rank for name, one in joined.items()},
         "alpha_pattern": {name: one.alpha for name, one in joined.items()},
         "target_modules": sorted(saved.maps),
-        "modules_to_save": [one for one in dict.fromkeys(owners) if one not in saved.maps] or None,
+        "modules_to_save": _whole_modules(saved) or None,
     }
     write_json(folder / CONFIG, values)
+
+
+def _published(model: Transformer, alpha: float) -> Adapters:
+    """Return the adapters and other trained weights by the names of a published class that fits, or
+    else by our own."""
+    maps = {
+        name: Adapter(one.lora_a.detach(), one.lora_b.detach(), alpha)
+        for name, one in adapters(model).items()
+    }
+    whole = {
+        name: p.detach()
+        for name, p in model.named_parameters()
+        if p.requires_grad and not is_factor(name)
+    }
+    plain, ours = Transformer(model.config, seed=None, device="meta"), Adapters(maps, whole)
+    fitting = (write(plain, ours, known) for known in classes_of(plain))
+    return next((one for one in fitting if one is not None), ours)
+
+
+def _whole_modules(saved: Adapters) -> list[str]:
+    """Return the modules without adapters whose weights are saved whole."""
+    owners = ("head" if one.startswith("head.") else one.rpartition(".")[0] for one in saved.whole)
+    return [one for one in dict.fromkeys(owners) if one not in saved.maps]
 
 
 def load_adapter(model: Transformer, folder: Path | str) -> None:

@@ -104,10 +104,8 @@ def kind_of(definition: Values) -> Kind:
     vocab, merges, unknown = model.get("vocab"), model.get("merges"), ROLES["unk"]
     if not isinstance(vocab, dict) or sorted(vocab.values()) != [*range(len(vocab))]:
         return "library"
-    ids = dict(vocab)
-    for token in added:  # special symbols, as the library numbers them
-        if not token.get("special") or token["id"] != ids.setdefault(token["content"], len(ids)):
-            return "library"
+    if not _are_special(added, vocab):
+        return "library"
     ordinary = vocab.keys() - {unknown}
     fits: dict[Kind, bool] = {
         "byte": vocab == {token: byte for byte, token in enumerate(ALPHABET)} and not merges,
@@ -120,6 +118,15 @@ def kind_of(definition: Values) -> Kind:
         if fits[kind] and plain and _shape(definition) == _shape(own):
             return kind
     return "library"
+
+
+def _are_special(added: Iterable[Values], vocab: Mapping[str, int]) -> bool:
+    """Whether all added tokens are special symbols, numbered as the library does."""
+    ids = dict(vocab)
+    return all(
+        token.get("special") and token["id"] == ids.setdefault(token["content"], len(ids))
+        for token in added
+    )
 
 
 def _shape(definition: Values) -> list[Any]:
