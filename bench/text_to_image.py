@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.records.parts import mixed
+from glassformer.data.records.parts import read_parts
 from glassformer.data.records.pictures import decode
 from glassformer.demos.catalog import DATA
 from glassformer.demos.kit import split_of
@@ -76,7 +76,7 @@ def _real(painter: Run, judge: Run) -> dict[str, float]:
     """Shares of real pictures of each split in which the judge sees exactly what is there."""
     shares: dict[str, float] = {}
     for split in ("train", "test"):
-        rows = [row for row in mixed(painter.recipe.data) if row.split == split][:400]
+        rows = [row for row in read_parts(painter.recipe.data) if row.split == split][:400]
         pictures = [decode(Path(row.image).read_bytes(), row.image) for row in rows]
         right = judged(judge, pictures, [row.parts[0][1] for row in rows])
         shares[split] = sum(right) / len(right)

@@ -59,7 +59,7 @@ def test_the_three_questions_are_those_of_the_run(trained):
 def test_without_the_harness_its_name_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "lm_eval.api.model", None)
     with pytest.raises(ConfigError, match="pip install lm-eval"):
-        harness.registered.__wrapped__()
+        harness.register.__wrapped__()
 
 
 CHOICES = """
@@ -123,7 +123,7 @@ def test_scores_are_those_of_the_harness_for_the_published_folder(family, tmp_pa
     kind = {"tokenizer_class": "PreTrainedTokenizerFast"}
     (folder / "tokenizer_config.json").write_text(json.dumps(kind | ends))
     gf.load(folder)
-    harness.registered()
+    harness.register()
     (tmp_path / "tasks").mkdir()
     manager = TaskManager(include_path=str(tasks(tmp_path / "tasks")), include_defaults=False)
 

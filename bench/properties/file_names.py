@@ -23,7 +23,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.documents import read
 from glassformer.data.records.labelled_files import labelled_files
-from glassformer.data.records.parts import mixed
+from glassformer.data.records.parts import read_parts
 from glassformer.data.sources import resolve, source_at
 from glassformer.data.store import Store
 from glassformer.serve.explorer.handler import Explorer
@@ -137,7 +137,7 @@ def _rows(folder: Path, form: str) -> None:
         row = {"input": [{"image": form}, "x"], "label": "a"}
         archive.writestr("rows.jsonl", json.dumps(row))
         archive.writestr("in.png", _picture())
-    for record in mixed(_data(folder / "x.zip/rows.jsonl")):
+    for record in read_parts(_data(folder / "x.zip/rows.jsonl")):
         for _, value in (one for one in record.parts if one[0] == "image"):
             content(source_at(value))
 

@@ -3,7 +3,7 @@
 import time
 
 from glassformer.core.errors import GlassformerError
-from glassformer.data.formats.records import filled
+from glassformer.data.formats.records import fill_template
 
 SECRET = "the secret"
 LARGEST = 10_000
@@ -36,7 +36,7 @@ def templates() -> tuple[int, float, list[str]]:
     for template in payloads():
         begin = time.process_time()
         try:
-            said = filled(template, row, "row 1", "target")
+            said = fill_template(template, row, "row 1", "target")
         except GlassformerError as error:
             said = str(error).replace(template, "")
         except Exception as error:  # noqa: BLE001 - this is what is looked for

@@ -18,8 +18,8 @@ from glassformer.data.formats import archives
 from glassformer.data.formats.archives import matches
 from glassformer.data.formats.documents import read
 from glassformer.data.records.labelled_files import labelled_files
-from glassformer.data.records.parts import mixed
-from glassformer.data.records.tagged import tagged
+from glassformer.data.records.parts import read_parts
+from glassformer.data.records.tagged import read_tagged
 from glassformer.data.sources import Source, resolve
 from small_runs import data_config
 
@@ -142,7 +142,7 @@ def test_formats_and_encodings_inside(tmp_path):
             "encoding": "latin-1",
         }
     )
-    assert [found.words for found in tagged(config)] == [("the", "dog"), ("été",)]
+    assert [found.words for found in read_tagged(config)] == [("the", "dog"), ("été",)]
     assert "c.zip/c/cb01 is not utf-8: byte 0xe9 at offset 0" in refused(tmp_path, "c.zip/c/c*")
 
 
@@ -266,4 +266,4 @@ def test_a_table_in_an_archive_names_no_file_outside(tmp_path, name):
         assert "root:" not in str(caught.value)
     rows = data_config({"train.path": str(tmp_path / "x.zip/rows.jsonl")})
     with pytest.raises(DataError, match=r"not in its archive|which is not there"):
-        list(mixed(rows))
+        list(read_parts(rows))

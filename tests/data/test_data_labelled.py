@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.records import MISSING, WHOLE
-from glassformer.data.records.labelled import Labelled, labelled
+from glassformer.data.records.labelled import Labelled, read_labelled
 from small_runs import data_config
 
 
 def read(folder, **fields) -> list[Labelled]:
-    return list(labelled(data_config({"root": str(folder), "validation.fraction": 0.0, **fields})))
+    return list(
+        read_labelled(data_config({"root": str(folder), "validation.fraction": 0.0, **fields}))
+    )
 
 
 def rows(folder, **fields) -> list[tuple[str, tuple[str, ...]]]:

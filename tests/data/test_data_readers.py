@@ -12,7 +12,7 @@ import pytest
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import read
-from glassformer.data.records.labelled import labelled
+from glassformer.data.records.labelled import read_labelled
 from glassformer.data.sources import capture_stdin, resolve
 from small_runs import data_config
 
@@ -299,7 +299,7 @@ def test_semicolons_divide_cells_as_excel_writes_them(tmp_path, first):
 )
 def test_what_divides_cells_is_found_by_the_rows(tmp_path, rows, first):
     (tmp_path / "t.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    found = labelled(data_config({"train.path": str(tmp_path / "t.csv")}))
+    found = read_labelled(data_config({"train.path": str(tmp_path / "t.csv")}))
     assert next((one.text, one.labels) for one in found) == (first, ("good",))
 
 

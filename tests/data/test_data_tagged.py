@@ -13,7 +13,7 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import read as documents
 from glassformer.data.formats.tagged_words import words_text
-from glassformer.data.records.tagged import Tagged, tagged
+from glassformer.data.records.tagged import Tagged, read_tagged
 from glassformer.data.sources import resolve
 from small_runs import data_config
 
@@ -31,7 +31,9 @@ TREE = """# newdoc
 
 
 def read(folder, **fields) -> list[Tagged]:
-    return list(tagged(data_config({"root": str(folder), "validation.fraction": 0.0, **fields})))
+    return list(
+        read_tagged(data_config({"root": str(folder), "validation.fraction": 0.0, **fields}))
+    )
 
 
 def sentences(folder, **fields) -> list[tuple[list[str], list[str]]]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import tiny
 from every import slow_but
 from glassformer.core.batch import Batch
-from glassformer.data.collate import packed
+from glassformer.data.collate import pack_examples
 from glassformer.data.example import Example
-from glassformer.data.order import PackedOrder, batches_of, filled, joined_rows
+from glassformer.data.order import PackedOrder, batches_of, fill_rows, joined_rows
 from glassformer.layers.losses import binary_cross_entropy, cross_entropy
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=60).map(
@@ -47,7 +47,7 @@ def test_a_batch_is_no_larger_than_asked_unless_an_example_is(lengths, tokens):
 @given(LENGTHS, st.integers(0, 300))
 def test_rows_hold_every_example_once_and_no_row_is_over_its_width(lengths, more):
     width = int(lengths.max()) + more
-    rows = filled(lengths, width)
+    rows = fill_rows(lengths, width)
     assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
     fills = sorted(int(lengths[row].sum()) for row in rows)
     assert fills[-1] <= width
@@ -132,7 +132,7 @@ def test_many_short_examples_leave_little_padding():
     order = PackedOrder(lengths, 2048, 0)
     examples = [Example(np.ones(length, np.int32)) for length in lengths]
     batches = [
-        packed([[examples[i] for i in row] for row in order.rows(step)])
+        pack_examples([[examples[i] for i in row] for row in order.rows(step)])
         for step in range(order.batches)
     ]
     slots = sum(batch.elements.numel() for batch in batches)
@@ -198,7 +198,10 @@ def examples_and_rows(seed: int, n: int, with_at: bool, with_targets: bool, with
 @given(st.integers(0, 10_000), st.integers(1, 8), st.tuples(*[st.booleans()] * 3))
 def test_packed_is_what_a_loop_lays_out(seed, n, columns):
     examples, rows = examples_and_rows(seed, n, *columns)
-    batch, expected = packed([[examples[i] for i in row] for row in rows]), by_loop(examples, rows)
+    batch, expected = (
+        pack_examples([[examples[i] for i in row] for row in rows]),
+        by_loop(examples, rows),
+    )
     assert batch.elements.dtype == torch.long
     assert batch.elements.tolist() == expected["ids"]
     places = batch.where()
@@ -278,7 +281,7 @@ def test_packed_equals_alone_in_logits_and_gradients(architecture, head, positio
     examples = some_examples(changes)
     multi = bool(changes.get("multi_label"))
     together, of_together = gradients(
-        model, [packed([[examples[i] for i in row] for row in ROWS])], multi
+        model, [pack_examples([[examples[i] for i in row] for row in ROWS])], multi
     )
     own = [
         Batch(

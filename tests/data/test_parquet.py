@@ -15,11 +15,11 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats import parquet
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.parquet import parquet_rows
-from glassformer.data.records.labelled import labelled
+from glassformer.data.records.labelled import read_labelled
 from glassformer.data.records.pairs import pairs
 from glassformer.data.records.pictures import pictures
 from glassformer.data.records.recordings import recordings
-from glassformer.data.records.tagged import tagged
+from glassformer.data.records.tagged import read_tagged
 from glassformer.data.sources import Source
 from glassformer.data.splits import parts
 from glassformer.media.audio_file import write_wav
@@ -59,11 +59,11 @@ def test_rows_are_those_of_pyarrow_over_many_batches_and_row_groups(tmp_path):
 def test_classes_have_the_names_of_the_metadata(tmp_path):
     features = {"label": LABELS, "text": {"dtype": "string", "_type": "Value"}}
     path = write(tmp_path / "t.parquet", {"text": ["a", "b", "c"], "label": [1, 0, 1]}, features)
-    assert [row.labels for row in labelled(config(path))] == [("pos",), ("neg",), ("pos",)]
+    assert [row.labels for row in read_labelled(config(path))] == [("pos",), ("neg",), ("pos",)]
     plain = write(tmp_path / "p.parquet", {"text": ["a", "b"], "label": [1, 0]})
-    assert [row.labels for row in labelled(config(plain))] == [("1",), ("0",)]
+    assert [row.labels for row in read_labelled(config(plain))] == [("1",), ("0",)]
     named = config(plain, class_names=["no", "yes"])
-    assert [row.labels for row in labelled(named)] == [("yes",), ("no",)]
+    assert [row.labels for row in read_labelled(named)] == [("yes",), ("no",)]
 
 
 @pytest.mark.parametrize("wrap", [lambda f: [f], lambda f: {"feature": f, "_type": "Sequence"}])
@@ -71,7 +71,7 @@ def test_tags_of_lists_of_numbers(tmp_path, wrap):
     features = {"ner_tags": wrap({"names": ["O", "B-PER"], "_type": "ClassLabel"})}
     columns = {"tokens": [["a", "Bob"], ["c"]], "ner_tags": [[0, 1], [0]]}
     path = write(tmp_path / "t.parquet", columns, features)
-    rows = list(tagged(config(path, word_field="tokens", tag_field="ner_tags")))
+    rows = list(read_tagged(config(path, word_field="tokens", tag_field="ner_tags")))
     assert [(row.words, row.tags) for row in rows] == [
         (("a", "Bob"), ("O", "B-PER")),
         (("c",), ("O",)),
@@ -86,7 +86,7 @@ def test_metadata_of_another_form_name_no_classes(tmp_path, metadata):
     table = pa.table({"text": ["a"], "label": [1]}).replace_schema_metadata(
         {"huggingface": metadata}
     )
-    assert [row.labels for row in labelled(config(write(tmp_path / "t.parquet", table)))] == [
+    assert [row.labels for row in read_labelled(config(write(tmp_path / "t.parquet", table)))] == [
         ("1",)
     ]
 
@@ -94,7 +94,7 @@ def test_metadata_of_another_form_name_no_classes(tmp_path, metadata):
 def test_a_class_without_a_name_is_told(tmp_path):
     path = write(tmp_path / "t.parquet", {"text": ["a"], "label": [2]}, {"label": LABELS})
     with pytest.raises(DataError, match="has the class 2, and its metadata name 2 classes"):
-        list(labelled(config(path)))
+        list(read_labelled(config(path)))
 
 
 def test_nested_pairs_and_documents(tmp_path):
@@ -164,13 +164,13 @@ def test_what_is_no_table_is_one_sentence(tmp_path):
         ({"format": "parquet", "train.path": __file__}, "cannot be read as Parquet"),
     ]:
         with pytest.raises(DataError, match=told):
-            list(labelled(config(path, **fields)))
+            list(read_labelled(config(path, **fields)))
     twice = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["text", "text"])
     with pytest.raises(DataError, match="two columns 'text'"):
-        list(labelled(config(write(tmp_path / "d.parquet", twice))))
+        list(read_labelled(config(write(tmp_path / "d.parquet", twice))))
     nulls = write(tmp_path / "n.parquet", {"text": ["a", None], "label": ["b", "c"]})
     with pytest.raises(DataError, match="row 2 has 'text' that is not a string but None"):
-        list(labelled(config(nulls)))
+        list(read_labelled(config(nulls)))
 
 
 def test_damaged_tables_are_told_or_read(tmp_path):
@@ -197,7 +197,7 @@ def test_without_the_extra_a_sentence_names_it(tmp_path, monkeypatch):
     path = write(tmp_path / "t.parquet", {"text": ["a"], "label": ["b"]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ConfigError, match=r"pip install 'glassformer\[parquet\]'"):
-        list(labelled(config(path)))
+        list(read_labelled(config(path)))
 
 
 def test_an_implausible_size_is_refused(tmp_path, monkeypatch):
@@ -209,7 +209,7 @@ def test_an_implausible_size_is_refused(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(parquet, "LARGEST_UNASKED", 1 << 20)
     with pytest.raises(DataError, match="an implausible ratio"):
-        list(labelled(config(path)))
+        list(read_labelled(config(path)))
 
 
 def test_memory_does_not_grow_with_the_row_groups(tmp_path):

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.formats.records import filled
-from glassformer.data.records.parts import Mixed, mixed
+from glassformer.data.formats.records import fill_template
+from glassformer.data.records.parts import Mixed, read_parts
 from small_runs import data_config
 
 ROWS = [["What is it?", "a dog", 1], ["Is it red?", "yes", 0], ["Is it blue?", "no", 1]]
@@ -36,7 +36,9 @@ def folder(tmp_path):
 def read(folder: Path, name: str, content: str | bytes | None = None, **changes) -> list[Mixed]:
     if content is not None:
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return list(mixed(data_config({"train.path": name, "root": str(folder), **HELD, **changes})))
+    return list(
+        read_parts(data_config({"train.path": name, "root": str(folder), **HELD, **changes}))
+    )
 
 
 def table(rows, delimiter=",", header=None):
@@ -370,10 +372,10 @@ def test_a_template_is_filled_once_and_nothing_else_changes(literal, value):
     """What a value looks like is never taken for a field."""
     plain = literal.replace("{", "").replace("}", "")
     assert (
-        filled(plain + "{x}" + plain, {"x": value + "{x}"}, "here", "parts")
+        fill_template(plain + "{x}" + plain, {"x": value + "{x}"}, "here", "parts")
         == plain + value + "{x}" + plain
     )
-    assert filled(plain, {}, "here", "parts") == plain
+    assert fill_template(plain, {}, "here", "parts") == plain
 
 
 def test_a_target_may_be_a_picture_by_a_template_or_beside_its_row(folder):

@@ -13,24 +13,24 @@ from PIL import Image
 from glassformer.core.errors import ConfigError, DataError, GlassformerError
 from glassformer.data.config import DataConfig
 from glassformer.data.records.conversations import conversations
-from glassformer.data.records.labelled import labelled
+from glassformer.data.records.labelled import read_labelled
 from glassformer.data.records.pairs import pairs
-from glassformer.data.records.parts import mixed
+from glassformer.data.records.parts import read_parts
 from glassformer.data.records.pictures import pictures
 from glassformer.data.records.recordings import recordings
-from glassformer.data.records.tagged import tagged
+from glassformer.data.records.tagged import read_tagged
 from glassformer.data.splits import parts
 from glassformer.media.audio_file import write_wav
 
 READERS: dict[str, Callable[[DataConfig], Any]] = {
     "documents": parts,
-    "text": labelled,
+    "text": read_labelled,
     "pairs": pairs,
-    "words": tagged,
+    "words": read_tagged,
     "image": pictures,
     "audio": recordings,
     "messages": conversations,
-    "parts": mixed,
+    "parts": read_parts,
 }
 TALK = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
 ENTITY = {"text": "a b", "label": [[0, 1, "X"]]}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import DataError
 from glassformer.data.formats.tagged_words import span_sentence
-from glassformer.data.records.tagged import tagged
+from glassformer.data.records.tagged import read_tagged
 from glassformer.metrics.spans import spans as spans_of
 from small_runs import data_config
 
@@ -69,7 +69,7 @@ def test_files_of_spans_are_tagged_sentences(tmp_path, name):
     rows = written("Ann lives in New York.", [(0, 3, "PER", "Ann"), (13, 21, "LOC", "New York")])
     whole = json.dumps(rows) if name == "a.json" else "\n".join(map(json.dumps, rows))
     (tmp_path / name).write_text(whole)
-    found = list(tagged(data_config({"train.path": str(tmp_path / name)})))
+    found = list(read_tagged(data_config({"train.path": str(tmp_path / name)})))
     assert {one.words for one in found} == {("Ann", "lives", "in", "New", "York", ".")}
     assert {one.tags for one in found} == {("B-PER", "O", "O", "B-LOC", "I-LOC", "O")}
 

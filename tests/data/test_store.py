@@ -48,7 +48,7 @@ def test_what_it_holds_is_what_was_written(tmp_path_factory, ragged, texts, rows
     folder = tmp_path_factory.mktemp("x") / "store"
     Store.open_or_build(folder, REQUEST, lambda writer: write(writer, ragged, texts, rows))
     store = Store.open(folder, "test")
-    ids = store.ragged("train", "ids")
+    ids = store.ragged_column("train", "ids")
     assert [ids.row(i).tolist() for i in range(len(ids))] == ragged
     assert ids.lengths.tolist() == [len(row) for row in ragged]
     assert ids.values.dtype == np.uint16
@@ -70,7 +70,7 @@ def test_numbers_can_follow_in_the_last_row(tmp_path):
         column.append(np.array([4]))
 
     store = Store.open_or_build(tmp_path / "store", REQUEST, longer)
-    assert store.ragged("train", "ids").ends.tolist() == [3, 4]
+    assert store.ragged_column("train", "ids").ends.tolist() == [3, 4]
 
 
 def test_it_is_reused_while_the_request_is_the_same(folder):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import DataError
 from glassformer.data.formats.delimited import NAMES, looks_like_header
-from glassformer.data.records.labelled import labelled
+from glassformer.data.records.labelled import read_labelled
 from glassformer.data.records.pairs import pairs
 from glassformer.tasks.objectives.labels import check_counts
 from small_runs import data_config
@@ -61,7 +61,7 @@ def test_any_of_the_names_in_any_case(names):
 def labels(tmp_path, content: str, **fields):
     (tmp_path / "t.csv").write_text(content)
     values = {"train.path": str(tmp_path / "t.csv"), "validation.fraction": 0.0}
-    return [(row.text, *row.labels) for row in labelled(data_config(values | fields))]
+    return [(row.text, *row.labels) for row in read_labelled(data_config(values | fields))]
 
 
 def test_a_header_of_other_names_asks_for_the_fields(tmp_path):
@@ -181,4 +181,4 @@ def test_lines_that_end_with_cr_alone_are_told(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"text,label\rgood,pos\rbad,neg\r")
     config = data_config({"train.path": str(tmp_path / "t.csv")})
     with pytest.raises(DataError, match="its lines end with CR alone; save it with LF"):
-        list(labelled(config))
+        list(read_labelled(config))

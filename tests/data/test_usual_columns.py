@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
-from glassformer.data.records.tagged import tagged
+from glassformer.data.records.tagged import read_tagged
 from glassformer.data.usual_columns import USUAL, with_usual_columns
 from glassformer.recipe.reading import read_yaml
 from glassformer.recipe.recipe import Recipe
@@ -193,7 +193,7 @@ LAYOUTS = [
 def test_tags_are_found_by_their_values_wherever_they_stand(tmp_path, order, tags):
     config = column_file(tmp_path / "x.iob2", order, tag=tags)
     found, sentence = with_usual_columns(config, WORDS)
-    (first, *_) = tagged(found)
+    (first, *_) = read_tagged(found)
     assert first.words == ("w00", "w01", "w02")
     assert first.tags == tuple(tags)
     usual = order[0] == "word" and order[-1] == "tag"

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from glassformer.data.config import NAMES
-from glassformer.data.records.labelled import labelled
+from glassformer.data.records.labelled import read_labelled
 from glassformer.data.records.pairs import pairs
-from glassformer.data.records.parts import mixed
+from glassformer.data.records.parts import read_parts
 from glassformer.data.records.pictures import decode, pictures
 from glassformer.data.records.recordings import recordings
-from glassformer.data.records.tagged import tagged
+from glassformer.data.records.tagged import read_tagged
 from glassformer.demos import __main__ as demos_main
 from glassformer.demos import shapes
 from glassformer.demos.audio import KEYS, MOVEMENTS, RATE, tone
@@ -33,11 +33,11 @@ from glassformer.training.folder.given_data import write_data
 
 READ = {
     "translate": (pairs, lambda row: row.source),
-    "tag": (tagged, lambda row: row.words),
-    "classify": (labelled, lambda row: row.text),
+    "tag": (read_tagged, lambda row: row.words),
+    "classify": (read_labelled, lambda row: row.text),
     "vision": (pictures, lambda row: row.pixels().tobytes()),
     "audio": (recordings, lambda row: row.samples()[0].tobytes()),
-    "vqa": (mixed, lambda row: Path(row.parts[0][1]).read_bytes()),
+    "vqa": (read_parts, lambda row: Path(row.parts[0][1]).read_bytes()),
 }
 
 
@@ -45,7 +45,7 @@ def rows(name: str, folder: Path) -> list:
     """Rows of a data set, written and read as its recipe says."""
     DATA[name](folder)
     recipe = read_recipe(recipe_of(name), [f"data.root={json.dumps(str(folder))}"])
-    read = READ[name][0] if name in READ else mixed
+    read = READ[name][0] if name in READ else read_parts
     return list(read(recipe.data))
 
 

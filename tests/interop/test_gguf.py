@@ -17,7 +17,7 @@ from glassformer.interop.parity import compare_outputs
 from glassformer.interop.targets.gguf import CLASSES, add_tokenizer, fitting, tensors, write
 from glassformer.models import Transformer
 from glassformer.recipe.recipe import Recipe
-from glassformer.run.export import export_run, planned
+from glassformer.run.export import export_run, plan_export
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.published import published_tokenizer
@@ -236,10 +236,10 @@ def test_what_keeps_a_recipe_from_llama_cpp_is_told_before_training(tmp_path):
     small_runs.text_file(tmp_path)
     own = {"model": ROTARY | {"qk_norm": True}, "processor.tokenizer.kind": "bpe"}
     fitting_ = Recipe.parse(small_runs.values(tmp_path, **own))
-    assert planned(fitting_, "gguf").name == "Qwen3ForCausalLM"
-    assert planned(fitting_, "gguf").differences == ()
+    assert plan_export(fitting_, "gguf").name == "Qwen3ForCausalLM"
+    assert plan_export(fitting_, "gguf").differences == ()
     changed = own | {"processor.tokenizer.kind": "word", "model.activation": "relu_squared"}
-    told = planned(Recipe.parse(small_runs.values(tmp_path, **changed)), "gguf").differences
+    told = plan_export(Recipe.parse(small_runs.values(tmp_path, **changed)), "gguf").differences
     assert told == (
         "activation='relu_squared' (not 'silu')",
         "processor.tokenizer.kind='word' (not bpe or byte)",

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from glassformer.core.batch import Positions
 from glassformer.core.errors import ConfigError
-from glassformer.layers.position.interpolation import interpolated
+from glassformer.layers.position.interpolation import interpolate
 from glassformer.layers.position.rotary import grid_rotation, rotate, rotation
 from glassformer.layers.position.score_bias import (
     AlibiBias,
@@ -233,7 +233,7 @@ grids = st.tuples(st.integers(1, 6), st.integers(1, 6))
 @given(grids, st.integers(0, 2))
 def test_the_same_grid_stays_exactly_as_it_is(grid, ahead):
     table = torch.randn(ahead + grid[0] * grid[1], 3)
-    assert torch.equal(interpolated(table, grid, grid), table)
+    assert torch.equal(interpolate(table, grid, grid), table)
 
 
 @given(grids, grids, st.integers(0, 1))
@@ -251,7 +251,7 @@ def test_what_is_linear_over_the_picture_stays_so(old, new, ahead):
         return (a + b_here * rows[:, None, None] + c_here * columns[:, None]).flatten(0, 1)
 
     token = torch.randn(ahead, 4, dtype=torch.float64)
-    got = interpolated(torch.cat([token, plane(old)]), old, new)
+    got = interpolate(torch.cat([token, plane(old)]), old, new)
     assert_close(got, torch.cat([token, plane(new)]), **EXACT)
 
 
@@ -261,11 +261,11 @@ def test_between_its_patches_a_grid_is_what_torch_makes_of_it():
     table = torch.randn(8 * 9, 2)
     image = table.view(1, 8, 9, 2).permute(0, 3, 1, 2)
     theirs = torch.nn.functional.interpolate(image, size=(16, 27), mode="bicubic", antialias=True)
-    mine = interpolated(table, (8, 9), (16, 27)).view(16, 27, 2).permute(2, 0, 1)[None]
+    mine = interpolate(table, (8, 9), (16, 27)).view(16, 27, 2).permute(2, 0, 1)[None]
     inside = (slice(None), slice(None), slice(4, -4), slice(6, -6))
     assert_close(mine[inside], theirs[inside], rtol=0, atol=1e-5)  # theirs is in float32
 
 
 def test_a_table_that_is_no_such_grid_is_refused():
     with pytest.raises(ConfigError, match="A table of 5 positions is no grid of 2 x 3"):
-        interpolated(torch.zeros(5, 2), (2, 3), (3, 3))
+        interpolate(torch.zeros(5, 2), (2, 3), (3, 3))

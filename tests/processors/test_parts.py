@@ -13,7 +13,7 @@ from torch.testing import assert_close
 import tiny
 from glassformer.core.batch import IGNORE, Batch
 from glassformer.core.errors import ConfigError
-from glassformer.data.collate import encoder_decoder, padded, shared_prefix
+from glassformer.data.collate import encoder_decoder, pad_examples, shared_prefix
 from glassformer.data.example import Example, Patches
 from glassformer.layers.losses import cross_entropy
 from glassformer.models import Transformer
@@ -93,7 +93,7 @@ def test_a_text_alone_is_the_text_tokenizers_sequence(tokenizer, text):
 )
 def test_every_row_of_a_batch_is_its_example(tokenizer, rows, side):
     examples = [example_of(tokenizer, row, answer) for row, answer in rows]
-    batch = padded(examples, side)
+    batch = pad_examples(examples, side)
     width = batch.elements.shape[1]
     asked = iter(zip(batch.at.tolist(), batch.targets.tolist(), strict=True))
     real = batch.where().valid
@@ -121,17 +121,17 @@ def test_every_row_of_a_batch_is_its_example(tokenizer, rows, side):
 
 def test_equal_lengths_have_no_padding_and_classes_one_target_for_each_row(tokenizer):
     row = [("image", values("image", 2)), ("text", "a")]
-    batch = padded([example_of(tokenizer, row, targets=np.array([c])) for c in (2, 0)])
+    batch = pad_examples([example_of(tokenizer, row, targets=np.array([c])) for c in (2, 0)])
     assert batch.positions is None
     assert (batch.at, batch.targets.tolist()) == (None, [2, 0])
-    several = padded(
+    several = pad_examples(
         [
             example_of(tokenizer, row, targets=np.array([[0, 1, 1]])),
             example_of(tokenizer, [], targets=np.eye(3)[:1]),
         ]
     )
     assert several.targets.tolist() == [[0, 1, 1], [1, 0, 0]]
-    nothing = padded([tokenizer.example(row)])
+    nothing = pad_examples([tokenizer.example(row)])
     assert (nothing.targets, nothing.at) == (None, None)
 
 
@@ -140,9 +140,9 @@ def test_other_numbers_in_the_same_patches(tokenizer):
     example = example_of(tokenizer, row, "a")
     other = [values("image", 2, seed=1), values("image", 3, seed=1)]
     changed = example.with_values(other)
-    (part,) = padded([changed]).parts
+    (part,) = pad_examples([changed]).parts
     assert np.array_equal(part.values.numpy(), np.concatenate(other))
-    assert torch.equal(part.at, padded([example]).parts[0].at)
+    assert torch.equal(part.at, pad_examples([example]).parts[0].at)
     assert changed.ids is example.ids
     with pytest.raises(ValueError, match="shorter"):
         example.with_values(other[:1])
@@ -167,17 +167,18 @@ def model_of(tokenizer, **changes) -> Transformer:
 def test_a_decoders_loss_is_that_of_each_answer_alone(tokenizer):
     """Also held against the whole sequence, where everything but the answer has no target."""
     examples, model = rows_of(tokenizer), model_of(tokenizer)
-    batch = padded(examples)
+    batch = pad_examples(examples)
     together = cross_entropy(model(batch).logits, batch.targets)
     alone = [
-        cross_entropy(model(one).logits, one.targets) for one in (padded([e]) for e in examples)
+        cross_entropy(model(one).logits, one.targets)
+        for one in (pad_examples([e]) for e in examples)
     ]
     assert_close(together.total, sum(one.total for one in alone), **tiny.EXACT)
     targets = torch.full_like(batch.elements, IGNORE)
     targets.view(-1)[batch.at] = batch.targets
     every = model(Batch(batch.elements, batch.positions, parts=batch.parts)).logits
     assert_close(together.total, cross_entropy(every, targets).total, **tiny.EXACT)
-    left = padded(examples, "left")
+    left = pad_examples(examples, "left")
     assert_close(
         cross_entropy(model(left).logits, left.targets).total, together.total, **tiny.EXACT
     )
@@ -195,7 +196,7 @@ def test_examples_with_a_common_beginning_answer_as_if_each_stood_alone(tokenize
         for i, own in enumerate(asked)
     ]
     alone = [example for bundle in bundles for example in bundle]
-    together, separate = shared_prefix(bundles), padded(alone)
+    together, separate = shared_prefix(bundles), pad_examples(alone)
     assert torch.equal(together.targets, separate.targets)
     assert_close(model(together).logits, model(separate).logits, **tiny.EXACT)
     shared = sum((len(bundle) - 1) * bundle[0].prefix_length for bundle in bundles)
@@ -227,7 +228,7 @@ def test_a_decoder_learns_to_say_what_is_in_a_picture(tokenizer):
     bright, dark = np.ones((2, 6), np.float32), -np.ones((2, 6), np.float32)
     question = ("text", "a")
     answers = ((bright, "red"), (dark, "dog"))
-    batch = padded(
+    batch = pad_examples(
         [
             example_of(tokenizer, [("image", picture), question], answer)
             for picture, answer in answers
@@ -265,7 +266,7 @@ def test_answers_need_an_end(byte, tmp_path):
 
 def test_what_an_example_is_made_of():
     example = Example(np.zeros(2, np.int32), patches=(Patches("image", 0, values("image", 2)),))
-    assert padded([example]).parts[0].at.tolist() == [0, 1]
+    assert pad_examples([example]).parts[0].at.tolist() == [0, 1]
 
 
 def test_a_tokenizer_is_trained_on_the_texts_of_training_rows(tmp_path):

@@ -17,7 +17,7 @@ import tiny
 from every import slow_but
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.data.collate import padded
+from glassformer.data.collate import pad_examples
 from glassformer.data.example import Example, Patches
 from glassformer.layers.tap import Tape, recording
 from glassformer.runtime import trace as watch_module
@@ -182,7 +182,7 @@ def test_prompts_with_patches_are_told_over_all_their_elements():
     for prompt, told in zip(prompts, watched(model, prompts, how()), strict=True):
         ids = np.array([one.id for one in told], np.int32)
         logits, own, _ = whole(
-            model, padded([replace(prompt, ids=np.concatenate([prompt.ids, ids]))])
+            model, pad_examples([replace(prompt, ids=np.concatenate([prompt.ids, ids]))])
         )
         for step, choice in enumerate(told):
             assert_told(choice, logits, own, None, len(prompt.ids) - 1 + step)
@@ -388,7 +388,7 @@ def test_branches_of_a_picture_and_its_question():
     assert last[0].id == 6
     assert len(second) == 5 + len(last) == 8
     ids = np.concatenate([prompt.ids, np.array(second[:5] + [one.id for one in last], np.int32)])
-    logits = whole(model, padded([replace(prompt, ids=ids)]))[0].softmax(-1)
+    logits = whole(model, pad_examples([replace(prompt, ids=ids)]))[0].softmax(-1)
     near(
         [one.before for one in last],
         logits[len(prompt.ids) + 4 : -1, :][torch.arange(3), [one.id for one in last]],

@@ -20,7 +20,7 @@ from glassformer.pages.scene import MARGIN, Box, Shades, Text
 from glassformer.serve.explorer import notebook
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
-from glassformer.serve.explorer.page import framed
+from glassformer.serve.explorer.page import frame_page
 from glassformer.serve.explorer.schema import PAGES
 from serve.asking import model_of, reply_of
 
@@ -343,7 +343,7 @@ def test_with_anywidget_the_live_page_comes_first(live):
     assert "export default {render}" in widget._esm
     ((content, parts),) = told(widget, {"view": "v", "hello": "page"})
     assert content == {"to": "v", "page": True, "height": 720}
-    assert parts == [framed().encode()]
+    assert parts == [frame_page().encode()]
 
 
 def test_every_family_has_a_cell(explorer):

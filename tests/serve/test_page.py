@@ -8,7 +8,7 @@ import re
 import pytest
 
 from glassformer.core.errors import ConfigError
-from glassformer.serve.explorer.page import framed, link, modules, saved
+from glassformer.serve.explorer.page import frame_page, link, modules, save_page
 from serve.asking import ask, reply_of
 
 MAIN = """import {a} from "./pages/a.js";
@@ -81,12 +81,12 @@ def test_a_saved_page_holds_its_answers_and_asks_nobody(lm):
 def test_the_explorers_own_pages_can_be_linked():
     for entry in ("main.js", "widget.js", "saved.js", "framed.js"):
         assert modules(entry)
-    assert "glassformerSaved" in saved({}, {}, "x")
-    assert "glassformerSaved" not in framed()
-    assert "default-src 'none'" in framed()
+    assert "glassformerSaved" in save_page({}, {}, "x")
+    assert "glassformerSaved" not in frame_page()
+    assert "default-src 'none'" in frame_page()
 
 
 def test_a_saved_page_may_have_some_pages():
     assert "pages/head.js" in modules("saved.js", ["head"])
     assert "pages/train.js" not in modules("saved.js", ["head"])
-    assert len(saved({}, {}, "x", ["head"])) < len(saved({}, {}, "x")) / 1.5
+    assert len(save_page({}, {}, "x", ["head"])) < len(save_page({}, {}, "x")) / 1.5

@@ -8,7 +8,7 @@ import torch
 
 import tiny
 from glassformer.core.batch import IGNORE, Batch, Positions
-from glassformer.data.collate import packed, windows
+from glassformer.data.collate import pack_examples, windows
 from glassformer.data.example import Example
 from glassformer.data.tokens import training_order
 from glassformer.models import Transformer
@@ -129,7 +129,7 @@ def test_the_target_of_a_document_stands_where_it_is_read(pool, classes):
                 )
                 for n in sizes
             ]
-            batch = packed([[made[i] for i in row] for row in rows])
+            batch = pack_examples([[made[i] for i in row] for row in rows])
             assert targets_by_slot(config, batch) == by_loop(batch, config)
 
 
@@ -183,7 +183,7 @@ def test_hidden_tokens_are_shown_with_what_they_were(tmp_path):
 def test_real_targets_stay_real_and_stand_at_their_elements():
     first = Example(np.arange(4), at=np.array([1, 3]), targets=np.array([[0.5, -1.25], [2.0, 3.0]]))
     second = Example(np.arange(3), at=np.array([2]), targets=np.array([[7.5, 8.0]]))
-    batch = packed([[first, second]])
+    batch = pack_examples([[first, second]])
     assert batch.targets.is_floating_point()
     config = tiny.config(architecture="encoder", head="tag", n_classes=2)
     found = [value for row in targets_by_slot(config, batch) for value in row if value != IGNORE]

@@ -13,7 +13,7 @@ import torch
 from bare_runs import write_config
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.data.config import DataConfig
-from glassformer.layers.position.interpolation import interpolated
+from glassformer.layers.position.interpolation import interpolate
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import (
     load_model,
@@ -406,7 +406,7 @@ def test_pictures_may_be_larger_than_those_of_the_start(tmp_path, seeing):
     assert model.config.grid == (4, 8)
     other = dict(load_model(seeing).named_parameters())
     name = "embed.position.weight"
-    other[name] = interpolated(other[name].detach(), (4, 4), (4, 8))
+    other[name] = interpolate(other[name].detach(), (4, 4), (4, 8))
     for name, parameter in model.named_parameters():
         assert name.startswith("head.") or torch.equal(parameter, other[name]), name
 

@@ -12,7 +12,7 @@ import re
 import shutil
 from pathlib import Path
 
-from glassformer.serve.explorer.page import saved
+from glassformer.serve.explorer.page import save_page
 from glassformer.serve.explorer.schema import STATIC
 
 CARD = """<figure>
@@ -31,7 +31,7 @@ def gallery(answers: Path, folder: Path) -> str:
     cards = [_model(file, folder) for file in sorted(answers.glob("*.json"), key=_place)]
     links = []
     for name, title in lessons():
-        page = saved({"page": "learn", "lesson": name}, {}, f"{title} · glassformer", LEARN)
+        page = save_page({"page": "learn", "lesson": name}, {}, f"{title} · glassformer", LEARN)
         (folder / f"lesson-{name}.html").write_text(page, encoding="utf-8")
         links.append(f'<li><a href="gallery/lesson-{name}.html">{html.escape(title)}</a></li>\n')
     cards = f'<div class="gallery">\n{"".join(cards)}</div>\n'
@@ -49,7 +49,7 @@ def _place(file: Path) -> int:
 def _model(file: Path, folder: Path) -> str:
     """Write the page of a model; its card."""
     held = json.loads(file.read_text(encoding="utf-8"))
-    page = saved(held["state"], held["answers"], f"{held['title']} · glassformer")
+    page = save_page(held["state"], held["answers"], f"{held['title']} · glassformer")
     (folder / f"{file.stem}.html").write_text(page, encoding="utf-8")
     shutil.copy(file.with_suffix(".png"), folder)
     title, about = html.escape(held["title"]), html.escape(held["about"])

@@ -129,9 +129,9 @@ def plan(
         made = (make_plan if own.data.train.path else plan_without_data)(own)
     if target is not None:
         from glassformer.recipe.init_from import with_init_from
-        from glassformer.run.export import planned
+        from glassformer.run.export import plan_export
 
-        export = planned(with_init_from(own), target)
+        export = plan_export(with_init_from(own), target)
     if json:
         print_json(made.as_json() | ({} if export is None else {"export": asdict(export)}))
         return

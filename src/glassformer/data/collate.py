@@ -24,7 +24,7 @@ from glassformer.data.order import Row, joined_rows, spread
 from glassformer.data.tokens import TokenSplit
 
 
-def padded(examples: Sequence[Example], side: Side = "right") -> Batch:
+def pad_examples(examples: Sequence[Example], side: Side = "right") -> Batch:
     """One example in each row, padded to the longest; targets of answers, elements or
     sequences."""
     return _batch([[example] for example in examples], side)
@@ -52,7 +52,7 @@ def split_rows(batch: Batch) -> list[Example]:
     return found
 
 
-def packed(rows: Sequence[Sequence[Example]]) -> Batch:
+def pack_examples(rows: Sequence[Sequence[Example]]) -> Batch:
     """Several examples in each row: document k is the k-th read, its positions from 0."""
     documents, first = [], 0
     for row in rows:
@@ -61,7 +61,7 @@ def packed(rows: Sequence[Sequence[Example]]) -> Batch:
     return replace(_batch(rows), positions=Positions.pack(padded_rows(documents, -1)))
 
 
-def joined(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:
+def join_examples(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:
     """All examples by length, in a sequence, in batches of one row without padding, each with
     the numbers of its examples; see `layers.attention.sequences`."""
     sizes = np.array([example.length for example in examples], np.int64)
@@ -99,7 +99,9 @@ def encoder_decoder(examples: Sequence[Example], bos: int) -> Batch:
     """
     answers = [example.answer for example in examples if example.answer is not None]
     assert len(answers) == len(examples), "an encoder-decoder needs every answer"
-    source = padded([replace(example, answer=None, targets=None, at=None) for example in examples])
+    source = pad_examples(
+        [replace(example, answer=None, targets=None, at=None) for example in examples]
+    )
     return Batch(shift_right(answers, bos), targets=padded_rows(answers, IGNORE), source=source)
 
 

@@ -31,7 +31,7 @@ class Masking:
         """Mask a batch; `targets` are the original tokens `at` the selected elements."""
         elements = batch.elements.numpy()
         random = generator(seed, step)
-        allowed, draws = self._allowed(batch), self._draws(elements, random)
+        allowed, draws = self._maskable(batch), self._draws(elements, random)
         if not allowed.any():
             raise DataError("the text has no token that could be masked; use a longer one")
         # one in any case, however short the text is
@@ -54,7 +54,7 @@ class Masking:
         rows, width = elements.shape
         return np.take_along_axis(random.random((rows, width + 1)), word, axis=1)
 
-    def _allowed(self, batch: Batch) -> np.ndarray:
+    def _maskable(self, batch: Batch) -> np.ndarray:
         """Whether each element may be selected: no special symbol, no padding."""
         elements, valid = batch.elements.numpy(), batch.where().valid
         table = np.zeros(max(int(self.ordinary.max()), int(elements.max())) + 1, bool)

@@ -51,11 +51,11 @@ class ShuffledOrder:
         while begin < end:
             epoch, place = divmod(begin, self.count)
             places = np.arange(place, min(place + end - begin, self.count))
-            visited.append(self._visited(epoch_key(self.seed, epoch), places))
+            visited.append(self._visit(epoch_key(self.seed, epoch), places))
             begin += len(places)
         return np.concatenate(visited)
 
-    def _visited(self, key: int, places: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
+    def _visit(self, key: int, places: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
         """The examples at these places of an epoch."""
         return permute(places, self.count, key)
 
@@ -73,8 +73,8 @@ class WindowOrder(ShuffledOrder):
         super().__init__(max(1, (n_tokens - length) // length), batch_size, seed)
         self.length, self._phases = length, n_tokens - self.count * length
 
-    def _visited(self, key: int, places: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
-        return super()._visited(key, places) * self.length + key % self._phases
+    def _visit(self, key: int, places: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
+        return super()._visit(key, places) * self.length + key % self._phases
 
 
 class _CutOrder:
@@ -140,7 +140,7 @@ def length_order(
     else:
         longest = np.zeros(int(bucket.max()) + 1, np.int64)
         np.maximum.at(longest, bucket, lengths)
-        borders = _borders(longest[bucket][_sorted([bucket])], batch_tokens)
+        borders = _borders(longest[bucket][_sort([bucket])], batch_tokens)
     return LengthOrder([bucket], borders, seed)
 
 
@@ -173,11 +173,11 @@ def pair_order(
     if batch_tokens is None:
         borders = np.append(np.arange(0, len(kept), batch_size), len(kept))
     else:
-        borders = _borders(np.maximum(target, source)[_sorted(keys)], batch_tokens)
+        borders = _borders(np.maximum(target, source)[_sort(keys)], batch_tokens)
     return LengthOrder(keys, borders, seed, kept)
 
 
-def _sorted(keys: Sequence[Int[np.ndarray, "N"]]) -> Int[np.ndarray, "N"]:
+def _sort(keys: Sequence[Int[np.ndarray, "N"]]) -> Int[np.ndarray, "N"]:
     return np.lexsort((np.arange(len(keys[0])), *keys))
 
 
@@ -219,7 +219,7 @@ def batches_of(lengths: Int[np.ndarray, "N"], batch_tokens: int) -> list[list[Ro
     batches = []
     for width in np.unique(widths).tolist():
         chosen = np.flatnonzero(widths == width)
-        rows = [chosen[row].tolist() for row in filled(lengths[chosen], width)]
+        rows = [chosen[row].tolist() for row in fill_rows(lengths[chosen], width)]
         # mixed, or the first batches would have all the longest
         mixed = permute(np.arange(len(rows)), len(rows), 0)
         size = max(1, batch_tokens // width)
@@ -242,7 +242,7 @@ def joined_rows(lengths: Int[np.ndarray, "N"], width: int = JOINED) -> list[Row]
     return rows
 
 
-def filled(lengths: Int[np.ndarray, "N"], width: int) -> list[Row]:
+def fill_rows(lengths: Int[np.ndarray, "N"], width: int) -> list[Row]:
     """Rows of at most `width` elements that hold every example once: the longest first, each into
     the fullest row with room."""
     rows: list[Row] = []

@@ -181,7 +181,7 @@ class Store:
         shape = (column["size"],) if one is None else (column["rows"], *one)
         return self._map(f"{split}.{name}.values", column["type"], shape)
 
-    def ragged(self, split: str, name: str) -> Ragged:
+    def ragged_column(self, split: str, name: str) -> Ragged:
         """A column of ragged rows."""
         rows = self._splits[split]["columns"][name]["rows"]
         return Ragged(self.array(split, name), self._map(f"{split}.{name}.ends", "int64", (rows,)))

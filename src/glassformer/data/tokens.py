@@ -119,7 +119,7 @@ def _encode_shards(
         store = Store.open_or_build(work / f"{number:06}", own_request, write)
         deque(shard, maxlen=0)  # the text of a shard that was kept is only read
         for name, own in store.counts.items():
-            rows = store.ragged(name, KIND)
+            rows = store.ragged_column(name, KIND)
             writer.column(name, KIND, rows.values.dtype.name).join(rows)
             total = writer.counts.setdefault(name, zeros())
             for key in ("bytes", "characters", "documents"):
@@ -202,7 +202,7 @@ def tokens_of(
 ) -> TokenSplit:
     """Return a split by its name: train, validation or test; DataError if it has no text."""
     check_split(store, name, f"there is no {name} text", "give more text, or hold out less of it")
-    rows, count = store.ragged(name, KIND), store.counts[name]
+    rows, count = store.ragged_column(name, KIND), store.counts[name]
     return TokenSplit(name, rows.values, count["bytes"], rows.ends, documents)
 
 

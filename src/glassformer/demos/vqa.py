@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glassformer.core.files import write_text
-from glassformer.data.records.parts import Mixed, mixed
+from glassformer.data.records.parts import Mixed, read_parts
 from glassformer.data.records.pictures import decode
 from glassformer.demos.kit import Shown, train_and_test
 from glassformer.demos.shapes import DESCRIBE
@@ -55,7 +55,7 @@ def answers_html(
 def show(run: Run) -> Shown:
     """Exact matches on held-out images beside the best guess without looking, and a page with both
     models."""
-    (train, test), table = train_and_test(run, mixed), run.evaluate("test")["table"]
+    (train, test), table = train_and_test(run, read_parts), run.evaluate("test")["table"]
     known = Counter((_prompt(row), row.target or "") for row in train)
     guesses = [guess or "" for guess in most_frequent(known, map(_prompt, test))]
     blind = matches(guesses, [row.target or "" for row in test], [row.group for row in test])
@@ -92,7 +92,7 @@ def _answers(run: Run, rows: list[Mixed]) -> list[Answer]:
 
 def _draw(run: Run) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Return words that training never has together, an image drawn from them, and a real one."""
-    rows = {row.parts[0][1]: row.image or "" for row in train_and_test(run, mixed)[1]}
+    rows = {row.parts[0][1]: row.image or "" for row in train_and_test(run, read_parts)[1]}
     some = dict(islice(rows.items(), CARDS))
     drawn = zip(some.items(), run.draw(list(some)), strict=True)
     return [(words, pixels, _pixels(image)) for (words, image), pixels in drawn]

@@ -76,7 +76,7 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         found = "no adapters" if not own else "adapters of several kinds"
         raise CheckpointError(f"This model has {found}; a file has adapters of one kind.")
     ((rank, alpha, dropout),) = kinds
-    saved = _published(model, alpha)
+    saved = _publish(model, alpha)
     tensors = dict(saved.whole)
     for name, one in saved.maps.items():
         tensors |= {f"{name}.lora_A.weight": one.a, f"{name}.lora_B.weight": one.b}
@@ -101,7 +101,7 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
     write_json(folder / CONFIG, values)
 
 
-def _published(model: Transformer, alpha: float) -> Adapters:
+def _publish(model: Transformer, alpha: float) -> Adapters:
     """Return the adapters and other trained weights by the names of a published class that fits, or
     else by our own."""
     maps = {

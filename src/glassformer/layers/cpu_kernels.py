@@ -75,7 +75,7 @@ def batch_invariant() -> Iterator[None]:
         _OWN.invariant = before
 
 
-def filled(rows: Float[Tensor, "_ D"], least: int = BEST_ROWS) -> Float[Tensor, "M D"]:
+def fill(rows: Float[Tensor, "_ D"], least: int = BEST_ROWS) -> Float[Tensor, "M D"]:
     """The rows, with copies of the first behind them up to `least`."""
     missing = least - len(rows)
     return rows if missing <= 0 else torch.cat([rows, rows[:1].expand(missing, -1)])

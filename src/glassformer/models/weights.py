@@ -16,7 +16,7 @@ from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, replacing
 from glassformer.core.manifest import check_saved
 from glassformer.layers.lora import plain_parameters
-from glassformer.layers.position.interpolation import interpolated
+from glassformer.layers.position.interpolation import interpolate
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 
@@ -222,7 +222,7 @@ def _regrid(tensors: Tensors, path: Path, config: ModelConfig) -> None:
             f"which positions of kind {config.position!r} do not reach; use the size of its images."
         )
     if name in tensors:
-        tensors[name] = interpolated(tensors[name], old, new)
+        tensors[name] = interpolate(tensors[name], old, new)
 
 
 def config_json(config: ModelConfig) -> dict[str, object]:

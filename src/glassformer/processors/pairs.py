@@ -16,7 +16,7 @@ import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.collate import padded
+from glassformer.data.collate import pad_examples
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.records.pairs import (
@@ -216,7 +216,7 @@ class PairsProcessor(TokenProcessor):
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """See `Processor`: the sources."""
-        return padded([replace(example, answer=None) for row in rows for example in row])
+        return pad_examples([replace(example, answer=None) for row in rows for example in row])
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`: a source."""

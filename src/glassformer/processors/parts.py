@@ -11,11 +11,11 @@ import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.collate import padded, shared_prefix
+from glassformer.data.collate import pad_examples, shared_prefix
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import length_order
-from glassformer.data.records.parts import Mixed, mixed
+from glassformer.data.records.parts import Mixed, read_parts
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ModelFacts, ProcessorConfig
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
@@ -41,7 +41,7 @@ class PartsProcessor(GivenParts):
     """Parts in their order, each encoded by its own processor."""
 
     name, noun, unit = "parts", "row", "element"
-    records = staticmethod(mixed)
+    records = staticmethod(read_parts)
 
     def __post_init__(self) -> None:
         if self.how.image is not None and self.how.image.mixes:
@@ -191,7 +191,7 @@ class PartsProcessor(GivenParts):
         """See `Processor`."""
         if max(map(len, rows)) > 1:
             return shared_prefix(rows)
-        return padded([example for row in rows for example in row])
+        return pad_examples([example for row in rows for example in row])
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.tagged_words import words_text
-from glassformer.data.records.labelled import Labelled, labelled
-from glassformer.data.records.tagged import Tagged, tagged
+from glassformer.data.records.labelled import Labelled, read_labelled
+from glassformer.data.records.tagged import Tagged, read_tagged
 from glassformer.processors.processor import Window, cell_text, check_length
 from glassformer.processors.tokenized import PackedProcessor
 from glassformer.processors.tokens.elements import EncodedInput
@@ -51,7 +51,7 @@ class TextProcessor(FramedProcessor):
     """Texts, or pairs of texts, each framed by special symbols; long ones in windows."""
 
     name, noun = "text", "text"
-    records = staticmethod(labelled)
+    records = staticmethod(read_labelled)
     columns = ("text_field", "pair_field", "label_field")
 
     @staticmethod
@@ -114,7 +114,7 @@ class WordsProcessor(FramedProcessor):
     """Sequences of words, which are encoded one by one; documents in windows."""
 
     name, noun = "words", "sentence"
-    records = staticmethod(tagged)
+    records = staticmethod(read_tagged)
     columns = ("word_field", "tag_field")
 
     @property

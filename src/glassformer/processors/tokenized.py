@@ -12,7 +12,7 @@ import numpy as np
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.data.collate import joined, packed, padded
+from glassformer.data.collate import join_examples, pack_examples, pad_examples
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
@@ -182,7 +182,7 @@ class TokenProcessor(Processor):
 
     def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
         """See `Processor`: joined, without padding."""
-        return joined(examples)
+        return join_examples(examples)
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: token ids are read unchanged."""
@@ -201,7 +201,7 @@ class TokenProcessor(Processor):
         check_ids(ids, self.facts.context)
         check_known(ids, self.facts.vocab_size)
         elements = token_elements(self.tokenizer, ids, contents)
-        return EncodedInput(padded([replace(example, at=None)]), elements)
+        return EncodedInput(pad_examples([replace(example, at=None)]), elements)
 
     def description(self) -> list[str]:
         """See `Processor`."""
@@ -242,7 +242,7 @@ class PackedProcessor(TokenProcessor):
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """See `Processor`."""
-        return packed(rows)
+        return pack_examples(rows)
 
 
 def check_ids(ids: Sequence[int], longest: int, text: str = "text", what: str = "input") -> None:

@@ -73,9 +73,9 @@ class EncodedRow:
             if target != IGNORE:
                 index = target if isinstance(target, int) else ""
                 own = f"{bold}{self.target_pieces[i]!r:>12} {index:>6}{plain}"
-            drawn = _drawn(self.mask[i][:shown])
+            drawn = _draw(self.mask[i][:shown])
             if self.cross:
-                drawn += f"  {_drawn(self.cross[i][:across])}"
+                drawn += f"  {_draw(self.cross[i][:across])}"
             place = f"{self.positions[i]:>8} {self.documents[i]:>8}"
             element = f"{self.pieces[i]!r:>12} {self.ids[i]:>6}"
             lines.append(f"{element} {place} → {own}  {drawn}")
@@ -85,13 +85,13 @@ class EncodedRow:
         head = f"{'piece':>12} {'id':>6} {'position':>8}  may attend to"
         elements = zip(self.pieces, self.ids, self.positions, self.mask, strict=True)
         lines = (
-            f"{piece!r:>12} {i:>6} {at:>8}  {_drawn(seen[:shown])}"
+            f"{piece!r:>12} {i:>6} {at:>8}  {_draw(seen[:shown])}"
             for piece, i, at, seen in elements
         )
         return [head, *islice(lines, shown)]
 
 
-def _drawn(seen: list[bool]) -> str:
+def _draw(seen: list[bool]) -> str:
     return "".join("█" if one else "·" for one in seen)
 
 
@@ -129,28 +129,26 @@ def _row(task: Task, batch: Batch, row: int) -> EncodedRow:
     reads_past = config.is_decoder_only or batch.source is not None
     stack = "decoder" if reads_past else "encoder"
     encoded = replace(
-        _encoded(batch, row, task.objective.piece, attention_mask(config, stack)),
+        _encode(batch, row, task.objective.piece, attention_mask(config, stack)),
         targets=targets,
-        target_pieces=["" if target == IGNORE else _named(task, target) for target in targets],
+        target_pieces=["" if target == IGNORE else _name(task, target) for target in targets],
     )
     if (source := batch.source) is None:
         return encoded
     return replace(
         encoded,
-        source=_encoded(
-            source, row, task.objective.source_piece, attention_mask(config, "encoder")
-        ),
-        cross=_seen(CROSSED.mask, batch.where(), source.where(), row),
+        source=_encode(source, row, task.objective.source_piece, attention_mask(config, "encoder")),
+        cross=_see(CROSSED.mask, batch.where(), source.where(), row),
     )
 
 
-def _named(task: Task, target: Any) -> str:
+def _name(task: Task, target: Any) -> str:
     if isinstance(target, int):
         return task.objective.target_name(target)
     return " ".join(f"{value:.3g}" for value in target)
 
 
-def _encoded(batch: Batch, row: int, piece: Callable[[int], str], mask: Mask) -> EncodedRow:
+def _encode(batch: Batch, row: int, piece: Callable[[int], str], mask: Mask) -> EncodedRow:
     positions, ids = batch.where(), _own(batch.elements, row)
     documents = [0] * len(ids) if positions.document is None else _own(positions.document, row)
     return EncodedRow(
@@ -158,7 +156,7 @@ def _encoded(batch: Batch, row: int, piece: Callable[[int], str], mask: Mask) ->
         ids,
         _own(positions.position, row),
         documents,
-        _seen(mask, positions, positions, row),
+        _see(mask, positions, positions, row),
     )
 
 
@@ -178,7 +176,7 @@ def _own(rows: Tensor, row: int) -> list[int]:
     return rows[min(row, len(rows) - 1)].tolist()
 
 
-def _seen(mask: Mask, query: Positions, key: Positions, row: int) -> list[list[bool]]:
+def _see(mask: Mask, query: Positions, key: Positions, row: int) -> list[list[bool]]:
     """For each query of a row, the keys it may attend to."""
     table = allowed(mask, query, key).as_table(query.length, key.length, query.position.device)
     if table is None:

@@ -44,7 +44,7 @@ def evaluate(
 
     with scratch_folder() as place:
         form = capture_stdin(_other_data(task.recipe.data, data, targets), place)
-        opened = _opened(task, form, place, split)[0]
+        opened = _open(task, form, place, split)[0]
         return {"split": "all", "data": data, **_scores(opened, model, split, how, own_train)}
 
 
@@ -54,7 +54,7 @@ def own_data(task: Task, split: str) -> Iterator[tuple[Task, Training]]:
     with scratch_folder() as place:  # a run folder may be read-only
         kept = task.objective.stored()
         if kept is None:
-            yield _opened(task, task.recipe.data, place, split)
+            yield _open(task, task.recipe.data, place, split)
         else:
             opened = Task(task.kind, task.recipe, task.processor, task.folder, kept)
             yield opened, lambda: opened.objective.split("train").records
@@ -86,7 +86,7 @@ def _scores(
     return scores | ({"baselines": judge(found, scores)} if found else {})
 
 
-def _opened(task: Task, data: DataConfig, scratch: Path, split: str) -> tuple[Task, Training]:
+def _open(task: Task, data: DataConfig, scratch: Path, split: str) -> tuple[Task, Training]:
     recipe = replace(task.recipe, data=data)
     records = task.processor.read(data)
     task.objective.check(records)

@@ -75,7 +75,7 @@ def export_run(
     return Exported(name, parity)
 
 
-def planned(recipe: Recipe, to: str) -> Plan:
+def plan_export(recipe: Recipe, to: str) -> Plan:
     """What a recipe's model would be exported as; ConfigError: no such target."""
     return _target(to).plan(recipe)
 

@@ -64,17 +64,17 @@ def load(
             "--accept-changed, or import it first."
         )
     if keys is not None:
-        run = _published(open_published(folder, keys, find_device(device)))
+        run = _open_published(open_published(folder, keys, find_device(device)))
     else:
         check_model(folder, accept_changed)
-        run = _opened(load_model(folder, find_device(device)), folder, folder)
+        run = _open(load_model(folder, find_device(device)), folder, folder)
         run.task.objective.check_folder()
     run = run if checkpoint is None else run.at(checkpoint)
     run = run if quantize is None else run.quantized(quantize)
     return run.compiled(compile)
 
 
-def _published(opened: Opened) -> Run:
+def _open_published(opened: Opened) -> Run:
     """Return the run of a published model, whose files are made for it and removed again.
 
     Errors name the folder of the model instead of these files.
@@ -83,13 +83,13 @@ def _published(opened: Opened) -> Run:
     with scratch_folder() as place:
         try:
             opened.write(place)
-            return _opened(opened.model, place, folder)
+            return _open(opened.model, place, folder)
         except GlassformerError as error:
             error.args = (str(error).replace(str(place), str(folder)),)
             raise
 
 
-def _opened(model: Transformer, place: Path, folder: Path) -> Run:
+def _open(model: Transformer, place: Path, folder: Path) -> Run:
     """The run of a folder with its model, whose other files are in `place`."""
     file = place / "recipe.yaml"
     own = Recipe.parse(read_yaml(file)) if file.is_file() else None
@@ -119,7 +119,7 @@ def import_published(
     if adapter is not None:
         load_adapter(opened.model, adapter)
         fold(opened.model)
-    _published(opened)  # which raises before anything is written
+    _open_published(opened)  # which raises before anything is written
     import_run(opened, Path(run), origin)
     return load(run)
 

@@ -92,7 +92,7 @@ class Answers:
 
 
 @cache
-def registered() -> type:
+def register() -> type:
     """The class of such models, known to the harness by its name; ConfigError: there is no
     harness."""
     try:
@@ -130,7 +130,7 @@ def _decoding(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """The command line of the harness, which knows our models."""
-    registered()
+    register()
     import_module("lm_eval.__main__").cli_evaluate()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from glassformer.core.errors import ConfigError
-from glassformer.data.collate import padded
+from glassformer.data.collate import pad_examples
 from glassformer.data.example import Example
 from glassformer.layers.attention.ragged import Pool
 from glassformer.models.compiled_step import CompiledStep
@@ -61,7 +61,7 @@ def write_sources(
     for end in range(1, len(sources) + 1):
         if end < len(sources) and max(lengths[begin : end + 1]) * (end + 1 - begin) <= TOGETHER:
             continue
-        batch = padded(sources[begin:end]).to(pool.numbers.device)
+        batch = pad_examples(sources[begin:end]).to(pool.numbers.device)
         memory = model.encode(batch)
         pool.write(tables[begin:end], model.decoder.source_keys_values(memory.hidden))
         begin = end

@@ -14,7 +14,7 @@ import torch
 from glassformer.core.axes import Int
 from glassformer.core.batch import Part
 from glassformer.core.errors import ConfigError
-from glassformer.data.collate import padded
+from glassformer.data.collate import pad_examples
 from glassformer.data.example import Example
 from glassformer.layers.attention.sequences import Sequences
 from glassformer.models.transformer import Transformer
@@ -51,7 +51,7 @@ class Running:
         ids = prompt.ids.tolist() if isinstance(prompt, Example) else list(prompt)
         if isinstance(prompt, Example):  # never cut, so it must fit the context
             limit = min(limit, context + 1 - len(ids))
-            self.parts = padded([example_of(prompt)]).parts
+            self.parts = pad_examples([example_of(prompt)]).parts
         self.begin = begin(len(ids), len(given[:-1]), context)
         if len(given) > limit:
             raise ConfigError(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tiny
 from glassformer.core.errors import ConfigError
-from glassformer.data.collate import encoder_decoder, padded
+from glassformer.data.collate import encoder_decoder, pad_examples
 from glassformer.data.example import Example, Patches
 from glassformer.models import Transformer
 from glassformer.processors.tokens.sequence_builder import SequenceBuilder
@@ -76,7 +76,7 @@ def recomputed(model, one: Example, steps: int, source=None):
     ids, log_probs = [], []
     for _ in range(steps):
         grown = replace(one, ids=np.append(one.ids, np.array(ids, np.int32)))
-        logits = model(replace(padded([grown]), source=source)).logits[0, -1]
+        logits = model(replace(pad_examples([grown]), source=source)).logits[0, -1]
         ids.append(int(logits.argmax()))
         log_probs.append(float(logits.log_softmax(0)[ids[-1]]))
     return ids, log_probs
@@ -128,7 +128,7 @@ def test_what_stands_in_the_place_of_a_patch_is_no_token_that_was_seen():
     model = tiny.model(**MIXED)
     one = example(["image", "text"], seed=3)
     text = one.ids[3:].tolist()
-    first = model(padded([one])).logits[0, -1]
+    first = model(pad_examples([one])).logits[0, -1]
     punished = first.clone()
     punished[text] = torch.where(first[text] > 0, first[text] / 9, first[text] * 9)
     assert 0 not in text
@@ -189,7 +189,7 @@ def test_beams_with_one_hypothesis_are_greedy_and_more_never_find_less(changes):
 
 def recomputed_score(model, one: Example, ids: list[int]) -> float:
     """Σ log p of an answer by one teacher-forced pass, as training sees it."""
-    batch = padded([replace(one, answer=np.array(ids, np.int32))])
+    batch = pad_examples([replace(one, answer=np.array(ids, np.int32))])
     return float(model(batch).logits.log_softmax(-1).gather(1, batch.targets[:, None]).sum())
 
 
@@ -199,7 +199,9 @@ def test_an_encoder_decoder_with_parts_in_its_source_equals_whole_forward_passes
     examples = [example(layout, seed) for seed, layout in enumerate(LAYOUTS)]
     ids, _ = run(model, [[1]] * 4, how(), sources=examples)
     for row, one in enumerate(examples):
-        expected, _ = recomputed(model, Example(np.array([1], np.int32)), 9, source=padded([one]))
+        expected, _ = recomputed(
+            model, Example(np.array([1], np.int32)), 9, source=pad_examples([one])
+        )
         assert ids[row] == expected
 
 
@@ -288,7 +290,7 @@ def test_teacher_forced_targets_are_what_it_writes(writer, tokenizer):
     ids = answer(writer, tokenizer, [one], how(max_new_tokens=5))[0].ids
     taught = [replace(one, answer=np.array(ids, np.int32))]
     batch = (
-        padded(taught)
+        pad_examples(taught)
         if writer.config.architecture == "decoder"
         else encoder_decoder(taught, tokenizer.begin)
     )

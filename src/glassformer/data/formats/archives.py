@@ -30,7 +30,7 @@ UNREADABLE = (*BROKEN, struct.error, ValueError, OverflowError, NotImplementedEr
 def members(archive: str) -> list[str]:
     """Names of the files in an archive, sorted; DataError: not a zip archive, or a name with
     `..`."""
-    with _opened(archive) as file:
+    with _open(archive) as file:
         names = sorted({name for name in file.namelist() if name and not name.endswith("/")})
     for name in names:
         if ".." in name.split("/"):
@@ -42,7 +42,7 @@ def members(archive: str) -> list[str]:
 
 def has_member(archive: str, name: str) -> bool:
     """Whether an archive has a file of this name."""
-    with _opened(archive) as file:
+    with _open(archive) as file:
         return name in file.NameToInfo
 
 
@@ -61,7 +61,7 @@ def member(archive: str, name: str) -> io.BufferedIOBase:
 
     DataError: no archive, no such member, encrypted, or implausibly large.
     """
-    with _opened(archive) as file:
+    with _open(archive) as file:
         if name not in file.NameToInfo:
             raise DataError(
                 f"there is no member {name} in {archive}; check the name, and whether it changed"
@@ -78,7 +78,7 @@ def member(archive: str, name: str) -> io.BufferedIOBase:
 
 
 @contextmanager
-def _opened(archive: str) -> Iterator[zipfile.ZipFile]:
+def _open(archive: str) -> Iterator[zipfile.ZipFile]:
     """The open archive; DataError: damaged, here or in the body."""
     status = os.stat(archive)
     try:

@@ -19,7 +19,7 @@ PIECE = 1 << 24
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[io.BufferedIOBase]:
+def open_source(source: Source) -> Iterator[io.BufferedIOBase]:
     """Open a source, decompressed; DataError: damaged or unreadable."""
     zipped = source.path.endswith(".gz")
     try:
@@ -46,10 +46,10 @@ def _raw(source: Source) -> io.BufferedIOBase:
 
 
 def content(source: Source) -> bytes:
-    """Read a whole file; DataError: see `opened`, or more than 2**30 bytes, or than a gzip file
+    """Read a whole file; DataError: see `open_source`, or more than 2**30 bytes, or than a gzip file
     plausibly holds."""
     largest = LARGEST
-    with opened(source) as file:
+    with open_source(source) as file:
         if source.path.endswith(".gz"):
             largest = min(largest, max(LARGEST_UNASKED, LARGEST_RATIO * source.size))
         pieces, size = list[bytes](), 0

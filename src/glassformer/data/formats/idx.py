@@ -8,7 +8,7 @@ import numpy as np
 
 from glassformer.core.errors import DataError, amount
 from glassformer.data.formats.archives import members
-from glassformer.data.formats.contents import content, opened
+from glassformer.data.formats.contents import content, open_source
 from glassformer.data.sources import Source, reading, source_at
 
 IDX_KINDS = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -62,7 +62,7 @@ def read_npz(path: str, name: str) -> np.ndarray:
 
 
 def _read_npy(source: Source) -> np.ndarray:
-    with opened(source) as file, warnings.catch_warnings():
+    with open_source(source) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of old files
         try:
             if source.archive is None and not source.path.endswith(".gz"):

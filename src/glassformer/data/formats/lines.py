@@ -12,7 +12,7 @@ from typing import Any
 
 from glassformer.core import progress
 from glassformer.core.errors import DataError, suggest
-from glassformer.data.formats.contents import opened
+from glassformer.data.formats.contents import open_source
 from glassformer.data.sources import Source
 
 PART = 1 << 22
@@ -27,7 +27,7 @@ def texts(source: Source) -> Iterator[str]:
     """
     name, encoding, offset = source.path, source.config.encoding, 0
     decoder = codecs.getincrementaldecoder(encoding)()
-    with opened(source) as file:
+    with open_source(source) as file:
         size = source.size
         while True:
             raw = file.read(PART)

@@ -107,7 +107,7 @@ def field_of(row: Any, field: str, where: str, setting: str) -> Any:
     return found(row, field, where, setting)
 
 
-def written(value: Any, field: str, where: str) -> str:
+def text_of(value: Any, field: str, where: str) -> str:
     """A field's value as text; DataError: a list, an object or null."""
     if isinstance(value, bool):
         return str(value).lower()  # as JSON writes it
@@ -122,7 +122,7 @@ def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     DataError: another value, an empty class, or one as of `named_class`.
     """
     listed = value if isinstance(value, list) else [value]
-    cells = ["" if one is None else written(one, config.label_field, where) for one in listed]
+    cells = ["" if one is None else text_of(one, config.label_field, where) for one in listed]
     if config.label_separator is not None and not isinstance(value, list):
         cells = cells[0].split(config.label_separator) if cells[0].strip() else []
     labels = tuple(
@@ -149,8 +149,8 @@ def named_class(written: str, config: DataConfig, where: str) -> str:
     return config.class_name(written)
 
 
-def filled(template: str, row: Any, where: str, setting: str) -> str:
+def fill_template(template: str, row: Any, where: str, setting: str) -> str:
     """Fill each {field} of a template with the row's value; other braces stay."""
     return FIELD.sub(
-        lambda match: written(field_of(row, match[1], where, setting), match[1], where), template
+        lambda match: text_of(field_of(row, match[1], where, setting), match[1], where), template
     )

@@ -45,7 +45,7 @@ class Labelled:
     where: str
 
 
-def labelled(config: DataConfig) -> Iterator[Labelled]:
+def read_labelled(config: DataConfig) -> Iterator[Labelled]:
     """Every labelled text of every split; rows with neither text nor class are left out.
 
     An empty list, or with `label_separator` an empty cell, means that a text has no class.

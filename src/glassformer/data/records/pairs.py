@@ -188,4 +188,6 @@ def pairs_of(store: Store, name: str) -> PairSplit:
         f"there are no {name} pairs",
         "give more pairs, or hold out a smaller fraction of them",
     )
-    return PairSplit(name, store.ragged(name, "source"), store.ragged(name, "target"), store)
+    return PairSplit(
+        name, store.ragged_column(name, "source"), store.ragged_column(name, "target"), store
+    )

@@ -24,9 +24,9 @@ from glassformer.data.formats.records import (
     FIELD,
     classes_at,
     field_of,
-    filled,
+    fill_template,
     records,
-    written,
+    text_of,
 )
 from glassformer.data.sources import Source, beside, near, resolve, source_at, with_slashes
 from glassformer.data.splits import in_splits
@@ -57,7 +57,7 @@ class Mixed:
     """A tag for each word of the texts."""
 
 
-def mixed(config: DataConfig) -> Iterator[Mixed]:
+def read_parts(config: DataConfig) -> Iterator[Mixed]:
     """Every row of every split.
 
     ConfigError: invalid templates. DataError: no rows; a row without parts, without target, class
@@ -76,7 +76,9 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
         home = posixpath.dirname(source.path)
         if chosen := templates[split]:
             folder, setting = root, _setting(config, split)
-            listed = tuple((kind, filled(value, row, where, setting)) for kind, value in chosen)
+            listed = tuple(
+                (kind, fill_template(value, row, where, setting)) for kind, value in chosen
+            )
         else:
             folder = home
             listed = parts_of(field_of(row, config.input_field, where, "input_field"), where)
@@ -93,7 +95,7 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
                 f"such as '{{answer}}', data.label_field or data.tag_field"
             )
         if group is not None:
-            group = written(field_of(row, group, where, "group_field"), group, where)
+            group = text_of(field_of(row, group, where, "group_field"), group, where)
         yield Mixed(where, split, parts, target, labels, group, image, tags)
 
 
@@ -190,13 +192,13 @@ def _targets(row: Any, config: DataConfig, where: str) -> tuple[str | None, str 
     field, text, image = config.target_field, config.target, config.target_image
     value = row[field] if _has(row, field) else None
     if text is not None:
-        text = filled(text, row, where, "target")
+        text = fill_template(text, row, where, "target")
     elif _has(row, field) and not isinstance(value, dict):
-        text = written(value, field, where)
+        text = text_of(value, field, where)
     if text is not None and not text.strip():
         raise DataError(f"{where} has an empty target; fill it or remove the row")
     if image is not None:
-        image = filled(image, row, where, "target_image")
+        image = fill_template(image, row, where, "target_image")
     elif isinstance(value, dict):
         kind, image = _part(value, f"{where}, {field}")
         if kind != "image":
@@ -223,5 +225,5 @@ def _tags(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     if config.tag_field is None and not listed:
         return ()
     value = field_of(row, field, where, "tag_field")
-    tags = value if isinstance(value, list) else written(value, field, where).split()
-    return tuple(config.class_name(written(tag, field, where)) for tag in tags)
+    tags = value if isinstance(value, list) else text_of(value, field, where).split()
+    return tuple(config.class_name(text_of(tag, field, where)) for tag in tags)

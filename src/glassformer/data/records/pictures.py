@@ -14,7 +14,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from glassformer.core.errors import ConfigError, DataError, amount
 from glassformer.data.config import DataConfig, Paths, SplitName
-from glassformer.data.formats.contents import content, opened
+from glassformer.data.formats.contents import content, open_source
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
 from glassformer.data.formats.records import check_used, named_class
 from glassformer.data.records.labelled_files import COLUMNS, LabelledFile, labelled_files
@@ -77,7 +77,7 @@ def value_range(images: Iterable[Picture]) -> Range | None:
         wide = source.row or image.where.lower().endswith(WIDE_SUFFIXES)
         if image.array is not None or not wide:
             continue
-        with suppress(DataError), opened(source) as file, _image_of(file, image.where) as wide:
+        with suppress(DataError), open_source(source) as file, _image_of(file, image.where) as wide:
             if wide.mode[0] in WIDE_MODES:
                 found.append(_own_range(np.asarray(wide), image.where))
     return (min(low for low, _ in found), max(high for _, high in found)) if found else None

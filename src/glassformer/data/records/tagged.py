@@ -18,7 +18,7 @@ class Tagged:
     where: str
 
 
-def tagged(config: DataConfig) -> Iterator[Tagged]:
+def read_tagged(config: DataConfig) -> Iterator[Tagged]:
     """Every sentence of every split, without empty ones; DataError: none, or as of `sentences`."""
     remedy = "give words with a tag for each"
     rows = in_splits(config, rows_of(config, sentences), "sentences", remedy)

@@ -23,7 +23,7 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.layers.cpu_kernels import batch_invariant, filled, linear
+from glassformer.layers.cpu_kernels import batch_invariant, fill, linear
 from glassformer.layers.linear.quantized import GROUP, dequantized, grouped, quantized, ungrouped
 
 Bits = Literal["fp32", "fp16", "bf16", "int8", "int4"]
@@ -128,7 +128,7 @@ def _half(weight: Tensor) -> Product:
     def product(x: Tensor, bias: Tensor | None) -> Tensor:
         left = len(x) % 6
         few = not wide and left in (1, 2)
-        y = multiply(filled(x, len(x) + 3 - left), packed)[: len(x)] if few else multiply(x, packed)
+        y = multiply(fill(x, len(x) + 3 - left), packed)[: len(x)] if few else multiply(x, packed)
         return _plus(y, bias)
 
     return product
@@ -140,7 +140,7 @@ def _brain(weight: Tensor) -> Product:
     multiply: Any = torch.ops.mkldnn._linear_pointwise.default
 
     def product(x: Tensor, bias: Tensor | None) -> Tensor:
-        y = multiply(filled(x.bfloat16()), packed, None, "none", [], "")
+        y = multiply(fill(x.bfloat16()), packed, None, "none", [], "")
         return _plus(y[: len(x)].float(), bias)
 
     return product
@@ -198,4 +198,4 @@ def _plain(weight: Tensor, bits: Bits) -> Product:
 def _alike(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x Wᵀ + b; where there is oneDNN, the bits of a row do not depend on others."""
     with batch_invariant():
-        return linear(filled(x), weight, bias)[: len(x)]
+        return linear(fill(x), weight, bias)[: len(x)]

@@ -6,7 +6,7 @@ from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError
 
 
-def interpolated(
+def interpolate(
     table: Float[Tensor, "T D"], old: tuple[int, int], new: tuple[int, int]
 ) -> Float[Tensor, "S D"]:
     """Position vectors of a grid (rows, columns) interpolated to another grid over the same image;

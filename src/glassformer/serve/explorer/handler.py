@@ -21,7 +21,7 @@ from glassformer.core.files import finite
 from glassformer.run import Run
 from glassformer.serve.explorer import ops_attention, ops_explain, ops_model, ops_next
 from glassformer.serve.explorer.looks import ROOM, Looks, OpContext
-from glassformer.serve.explorer.page import saved
+from glassformer.serve.explorer.page import save_page
 from glassformer.serve.explorer.schema import REQUESTS, STREAMS, LookRequest
 from glassformer.serve.explorer.wire import Reply
 
@@ -86,7 +86,7 @@ class Explorer:
                     answers[question] = [*self.stream(request, gone), {"done": True}]
                 elif op != "document":
                     answers[question] = b64encode(self.handle(request, gone).to_bytes()).decode()
-        page = saved(finite(state), answers, title).encode("utf-8", "replace")
+        page = save_page(finite(state), answers, title).encode("utf-8", "replace")
         header = {"title": title, "answers": len(answers)}
         return Reply(header, {"html": np.frombuffer(page, np.uint8)})
 

@@ -31,7 +31,7 @@ from glassformer.pages.scene import Scene
 from glassformer.run import Run, load
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
-from glassformer.serve.explorer.page import framed
+from glassformer.serve.explorer.page import frame_page
 from glassformer.serve.explorer.schema import DEFAULTS, STATIC, LookRequest
 from glassformer.serve.explorer.selection import (
     Selection,
@@ -228,7 +228,7 @@ class View:
         mail, view = self._mail, str(message.get("view"))
         assert mail is not None
         if message.get("hello") == "page":
-            mail.send({"to": view, "page": True, "height": self.height}, [framed().encode()])
+            mail.send({"to": view, "page": True, "height": self.height}, [frame_page().encode()])
         elif message.get("hello"):
             self._told[view] = 0
             mail.send({"to": view, "start": self.selection}, [])

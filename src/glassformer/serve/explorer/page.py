@@ -89,7 +89,7 @@ def inside_html(value: Any) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def saved(
+def save_page(
     state: Mapping[str, Any],
     answers: Mapping[str, Any],
     title: str,
@@ -101,7 +101,7 @@ def saved(
     return _page(title, held, link("saved.js", pages))
 
 
-def framed() -> str:
+def frame_page() -> str:
     """The page in a notebook's frame, which sends its requests to the frame's owner."""
     return _page("glassformer", "", link("framed.js"), cell=True)
 

@@ -131,7 +131,7 @@ class WordClasses(LabelObjective):
         for record, tags in zip(records, found, strict=True):
             words = zip(self._words(record)[:WORDS], record.tags, tags.tags, strict=False)
             rows.append([{"word": w, "tag": f, "right": t} for w, t, f in words])
-        text = "\n".join(" ".join(map(_shown, row)) for row in rows)
+        text = "\n".join(" ".join(map(_show, row)) for row in rows)
         return Sample(text, {"tagged": rows, "sample": text, "inputs": given})
 
     def _words(self, record: Any) -> list[str]:
@@ -176,6 +176,6 @@ def worst_row(
     return {"text": " ".join(words[:60]), "wrong": "; ".join(wrong[:12])}
 
 
-def _shown(word: dict[str, str]) -> str:
+def _show(word: dict[str, str]) -> str:
     plain = f"{word['word']}/{word['tag']}"
     return plain if word["tag"] == word["right"] else f"{plain}[not {word['right']}]"

@@ -19,7 +19,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError, DataError, one_line
 from glassformer.core.random_stream import epoch_key, permute
 from glassformer.data.config import DataConfig
-from glassformer.data.records.labelled import Labelled, labelled
+from glassformer.data.records.labelled import Labelled, read_labelled
 from glassformer.data.sources import resolve
 from glassformer.data.usual_columns import with_usual_columns
 from glassformer.metrics.baselines import commonest
@@ -283,7 +283,7 @@ def balance(
 
 def examples_of(path: str | Path) -> list[Labelled]:
     """The labelled texts of a table with its usual columns; DataError: it has none of them."""
-    rows = [*labelled(_config(path))]
+    rows = [*read_labelled(_config(path))]
     if wrong := next((row for row in rows if len(row.labels) != 1), None):
         raise DataError(f"{wrong.where} has {len(wrong.labels)} labels, not one; mend it")
     return rows

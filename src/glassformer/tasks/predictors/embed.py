@@ -17,7 +17,7 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError, DataError, suggest
-from glassformer.data.collate import joined
+from glassformer.data.collate import join_examples
 from glassformer.data.example import Example
 from glassformer.layers.heads import Pool, pool
 from glassformer.models.trunk import check_trunk, streams
@@ -133,7 +133,7 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
         """See `HeadPredictor`: a sum for each sequence."""
         how: Pool = options.pool or self.pool
         device, found = next(self.model.parameters()).device, dict[int, Sum]()
-        for numbers, batch in joined(examples):
+        for numbers, batch in join_examples(examples):
             (hidden,), places = streams(self.model, batch.to(device), [options.layer])
             sizes = [examples[i].length for i in numbers]
             sums = pool(hidden, places, how).cpu().double() * torch.tensor(sizes)[:, None]
