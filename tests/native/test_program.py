@@ -75,7 +75,7 @@ def text(row, start, length):
 def logits_of(program, ids, pool, texts, sources=(), asked=None):
     """Logits of the elements of a step that are asked for, or of all."""
     cache = RaggedCache(pool, texts, sources)
-    asked = range(len(ids)) if asked is None else asked
+    asked = np.arange(len(ids)) if asked is None else np.array(asked, np.int64)
     return program.logits(Batch(torch.tensor([ids]), cache.new_positions), cache, asked)
 
 

@@ -285,8 +285,8 @@ def test_slots_that_no_table_lists_are_used_again_and_nothing_changes(changes, m
     expected = search(model, prompts, sources, config, (3, 5))
     taken, take = [], Pool.take
 
-    def noted(pool, number):
-        found = take(pool, number)
+    def noted(pool, *which, **how):
+        found = take(pool, *which, **how)
         taken.append(found.tolist())
         return found
 

@@ -1,12 +1,11 @@
 """Interface of a step of decoding that a compiler made from a model."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 import torch
 
-from glassformer.core.axes import Float, Tensor
+from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.batch import Batch
 from glassformer.layers.attention.ragged import RaggedCache
 
@@ -29,7 +28,7 @@ class CompiledStep(Protocol):
         ...
 
     def logits(
-        self, batch: Batch, cache: RaggedCache, asked: Sequence[int]
+        self, batch: Batch, cache: RaggedCache, asked: Int[np.ndarray, "N"]
     ) -> Float[Tensor, "N V"]:
         """Return logits after the new elements with these numbers."""
         ...

@@ -5,7 +5,7 @@ logits = program.logits(batch, cache, asked)
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import local
 from typing import get_args
 
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from glassformer.core.axes import Float, Tensor
+from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError
 from glassformer.layers.attention.multi_head import Attention
@@ -109,7 +109,7 @@ class Program:
         return torch.float32 if block.qkv.format == FORMATS.index("fp32") else torch.float16
 
     def logits(
-        self, batch: Batch, cache: RaggedCache, asked: Sequence[int]
+        self, batch: Batch, cache: RaggedCache, asked: Int[np.ndarray, "N"]
     ) -> Float[Tensor, "N V"]:
         """See `CompiledStep`."""
         logits = torch.empty(len(asked), self._decoder.head.rows)
@@ -121,41 +121,34 @@ class Program:
         n, k = batch.elements.shape[1], min(k, self._decoder.head.rows)
         log_probs, ids = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
         chosen = {"ids": ids.ctypes.data, "log_probs": log_probs.ctypes.data}
-        self._compute(batch, cache, range(n), k=k, **chosen)
+        self._compute(batch, cache, np.arange(n), k=k, **chosen)
         return log_probs, ids
 
     def _compute(
-        self, batch: Batch, cache: RaggedCache, asked: Sequence[int], **results: int
+        self, batch: Batch, cache: RaggedCache, asked: Int[np.ndarray, "N"], **results: int
     ) -> None:
         """Run a step on new elements; `results`: fields of `library.Step` for what it returns."""
         assert batch.positions is not None
         where, numbers = batch.positions, cache.pool.numbers
-        x = self._model.embed(batch.elements, where, parts=batch.parts)[0].contiguous()
+        x = self._model.embed(batch.elements, where, parts=batch.parts)[0]
         tables, first, ends = cache.tables
         angles = None if self._stack.rotation is None else self._stack.rotation(where)
-        cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
+        cos, sin = (one[0, 0] for one in angles) if angles else (None, None)
         bias, bias_of = self._biases(ends[0])
-        rows = np.array(asked, np.int64)
+        given = {"x": x, "cos": cos, "sin": sin, "pool": numbers, "tables": tables}
+        given |= {"first": first[0], "ends": ends[0], "source": first[-1], "source_ends": ends[-1]}
+        given |= {"bias": bias, "bias_of": bias_of, "asked": asked}
+        known = {name: one for name, one in given.items() if one is not None}
+        read = {name: torch.as_tensor(one).contiguous() for name, one in known.items()}
         step = library.Step(
             n=len(x),
             most=MOST,
             threads=torch.get_num_threads(),
             slots=numbers.shape[3],
             halves=numbers.dtype == torch.float16,
-            x=x.data_ptr(),
-            cos=None if cos is None else cos.data_ptr(),
-            sin=None if sin is None else sin.data_ptr(),
-            pool=numbers.data_ptr(),
-            tables=tables.ctypes.data,
-            first=first[0].ctypes.data,
-            ends=ends[0].ctypes.data,
-            source=first[-1].ctypes.data,
-            source_ends=ends[-1].ctypes.data,
-            bias=None if bias is None else bias.data_ptr(),
-            bias_of=bias_of.ctypes.data,
             bias_width=0 if bias is None else bias.shape[2],
-            asked=rows.ctypes.data,
-            n_asked=len(rows),
+            n_asked=len(asked),
+            **{name: one.data_ptr() for name, one in read.items()},
             **results,
         )
         places = ctypes.addressof(self._decoder), ctypes.addressof(step)
@@ -168,12 +161,12 @@ class Program:
     def _biases(self, ends: np.ndarray) -> tuple[Tensor | None, np.ndarray]:
         """Return the bias of scores for each different number of keys in `ends`, [U, H, S], and for
         each element the number of its own; None: the model has none."""
-        different, index = np.unique(ends, return_inverse=True)
         if (bias := self._stack.bias) is None:
-            return None, index
+            return None, ends
+        different, index = np.unique(ends, return_inverse=True)
         query = Positions(torch.from_numpy(different)[None] - 1)
         table = bias(query, Positions.arange(int(different[-1])))[0] * self._stack.bias_factor
-        return table.float().transpose(0, 1).contiguous(), index
+        return table.float().transpose(0, 1), index
 
     def _block(self, block: Block) -> library.Block:
         own, feed, cross = block.attention, block.feedforward, block.cross

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from glassformer.core.axes import Float, Tensor
+from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.batch import Batch, Part
 from glassformer.layers.attention.ragged import Pool, RaggedCache
 from glassformer.layers.attention.sequences import merge
@@ -85,33 +85,31 @@ def advance(
     with watcher.kept():
         hidden = model.features(batch, cache=cache).hidden[0]
     if len(at) < len(hidden):
-        hidden = hidden[torch.tensor(at, dtype=torch.long, device=hidden.device)]
+        hidden = hidden[torch.from_numpy(at).to(hidden.device)]
     head = partial(_logits, model, hidden, least)
-    rows = lambda wanted, first: watcher.rows(cache, at[wanted], first)
+    rows = lambda wanted, first: watcher.rows(cache, int(at[wanted]), first)
     return Scores(head, hidden=hidden, top=watcher.top, rows=rows)
 
 
 def _row(
     pool: Pool, pieces: Sequence[Piece], least: int, merges: bool
-) -> tuple[Batch, RaggedCache, list[int]]:
+) -> tuple[Batch, RaggedCache, Int[np.ndarray, "M"]]:
     """Return the elements of all pieces in one row of at least `least`, the cache that they read,
     and the places whose scores are wanted."""
-    ids: list[int] = []
-    parts: list[Part] = []
-    at: list[int] = []
-    device = pool.numbers.device
+    parts, at, size, device = list[Part](), list[np.ndarray](), 0, pool.numbers.device
     for one in pieces:
-        parts += (replace(part, at=part.at + len(ids)).to(device) for part in one.parts)
-        at += (len(ids) + i for i in one.asked)
-        ids += one.ids
-    missing = max(0, least - len(ids))
+        parts += (replace(part, at=part.at + size).to(device) for part in one.parts)
+        at.append(one.asked + size)
+        size += len(one.ids)
+    missing = max(0, least - size)
     texts = [text for one in pieces for text in one.texts]
     sources = [source for one in pieces for source in one.sources]
     if merges:
         texts, sources = merge(texts), merge(sources)
     cache = RaggedCache(pool, texts, sources, missing)
-    elements = torch.tensor([ids + [0] * missing], device=device)
-    return Batch(elements, cache.new_positions, parts=tuple(parts)), cache, at
+    ids = np.concatenate([*(one.ids for one in pieces), np.zeros(missing, np.int64)])
+    elements = torch.from_numpy(ids)[None].to(device)
+    return Batch(elements, cache.new_positions, parts=tuple(parts)), cache, np.concatenate(at)
 
 
 def _logits(

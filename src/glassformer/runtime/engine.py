@@ -30,7 +30,7 @@ from glassformer.runtime.request import Event, Request
 from glassformer.runtime.request_queue import RequestQueue
 from glassformer.runtime.selectors.beam_search import BeamSearch
 from glassformer.runtime.selectors.sampler import Read, read
-from glassformer.runtime.selectors.search import COLUMNS, Search
+from glassformer.runtime.selectors.search import SLOTS, Search
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
 
@@ -101,7 +101,7 @@ class Engine:
         engine = cls(
             model,
             max_rows=rows,
-            n_slots=1 + (own + source) * first + COLUMNS * rows * searched,
+            n_slots=1 + (own + source) * first + SLOTS * rows * searched,
             shares_prefixes=False,
             invariant=drafted,
             watch=watch,
@@ -173,10 +173,12 @@ class Engine:
 
     def _admit(self) -> list[Event]:
         """Start waiting requests while there is room, and read their sources."""
+        if not self.queue.waiting:
+            return []
         searches = self.searches.values()
         rows = sum(one.width for one in self.running) + sum(one.room for one in searches)
-        promised = sum(one.n_branches for one in self.running)
-        new = self.queue.admit(rows, promised + sum(one.promised for one in searches))
+        promised = 0 if self.pool.grows else sum(one.promised for one in searches)
+        new = self.queue.admit(rows, promised + sum(one.n_branches for one in self.running))
         self.running += new
         sourced = [one for one in new if one.n_source]
         groups = [[one] for one in sourced] if self.invariant else [sourced]

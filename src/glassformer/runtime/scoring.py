@@ -136,7 +136,7 @@ class Reader:
         wanted = np.concatenate([table[len(one.text.prompt) - 1 :] for one, table in pairs])
         asked, rows = np.unique(np.searchsorted(new, wanted), return_inverse=True)
         ids = [*chain.from_iterable(step[n].new for n in order)]
-        piece = Piece(ids, texts, sources, asked.tolist())
+        piece = Piece(ids, texts, sources, asked)
         watcher = Watcher(self.model, None)
         scores = advance(self.model, self.program, self.pool, [piece], watcher)
         self.table = tables[-1]

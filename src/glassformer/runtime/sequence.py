@@ -11,6 +11,7 @@ from itertools import pairwise, takewhile
 import numpy as np
 import torch
 
+from glassformer.core.axes import Int
 from glassformer.core.batch import Part
 from glassformer.core.errors import ConfigError
 from glassformer.data.collate import padded
@@ -26,10 +27,10 @@ class Piece:
     """Elements for a step: their ids, where they and their sources stand in the pool, the numbers
     of those after which logits are wanted, and patches."""
 
-    ids: list[int]
+    ids: Sequence[int] | Int[np.ndarray, "N"]
     texts: list[Sequences]
     sources: list[Sequences]
-    asked: Sequence[int]
+    asked: Int[np.ndarray, "M"]
     parts: tuple[Part, ...] = ()
 
 
@@ -141,7 +142,7 @@ class Running:
             if self.n_source:
                 sources.append(Sequences.single(self.source_slots, stop - start, self.n_source))
         ids = [*self.ids[self.begin + begin : self.begin + end], *self.proposed]
-        asked = range(len(ids) - self.n_asked, len(ids))
+        asked = np.arange(len(ids) - self.n_asked, len(ids))
         parts = self.parts_at(range(begin, min(end, self.n_prompt)))
         return Piece(ids, texts, sources, asked, parts)
 

@@ -81,31 +81,27 @@ class Pool:
             self.layers = [(keys, values) for keys, values in self.numbers]
         self.users = np.pad(self.users, (0, number))
 
-    def take(self, number: int) -> Int[np.ndarray, "N"]:
-        """Return slots that were free, now with one user each: the shortest run that is long
-        enough, else the first ones."""
-        free = np.pad(self.users == 0, 1)
-        begins, ends = np.flatnonzero(free[1:] != free[:-1]).reshape(-1, 2).T
-        sizes = ends - begins
-        if (missing := number - sizes.sum()) > 0:
+    def take(self, number: int, together: bool = True) -> Int[np.ndarray, "N"]:
+        """Return slots that were free, now with one user each: the first run that is long enough
+        if they should be `together` and there is one, else the first ones."""
+        free = np.flatnonzero(self.users == 0)
+        if (missing := number - len(free)) > 0:
             assert self.grows, "more slots than are free"
             self.grow(max(missing, self.n_slots // 4))
-            return self.take(number)
-        if (sizes >= number).any():
-            begin = begins[np.where(sizes >= number, sizes, self.n_slots + 1).argmin()]
-            taken = np.arange(begin, begin + number, dtype=np.int32)
-        else:
-            taken = np.flatnonzero(self.users == 0)[:number].astype(np.int32)
-        self.users[taken] = 1
-        return taken
+            return self.take(number, together)
+        if together and number:
+            runs = free[number - 1 :] - free[: len(free) - number + 1] == number - 1
+            free = free[runs.argmax() :]  # the first one, or if there is none, all
+        self.users[free[:number]] = 1
+        return free[:number].astype(np.int32)
 
     def share(self, slots: Int[np.ndarray, "N"]) -> None:
-        """Count one more user of each of these slots."""
-        np.add.at(self.users, slots, 1)
+        """Count one more user of each of these slots, none of which is given twice."""
+        self.users[slots] += 1
 
     def give(self, slots: Int[np.ndarray, "N"]) -> None:
-        """Count one user less of each of these slots."""
-        np.subtract.at(self.users, slots, 1)
+        """Count one user less of each of these slots, none of which is given twice."""
+        self.users[slots] -= 1
 
     def erase(self, slots: Int[np.ndarray, "N"]) -> None:
         """Fill slots with zeros: a view of sequences of different lengths reads reserved slots, and
@@ -159,16 +155,14 @@ class RaggedCache(Joined):
     def tables(self) -> Tables:
         """Block tables of the sequences, and after them of their sources."""
         both = [*self.groups, *self.sources]
-        begins = np.cumsum([0, *(one.table.size for one in both)])
-        first = [
-            (begin + one.table.shape[1] * np.arange(one.rows)).repeat(one.length)
-            for begin, one in zip(begins, both, strict=False)
-        ]
+        sizes = [(one.table.shape[1], one.length) for one in both]
+        widths, lengths = np.repeat(sizes, [one.rows for one in both], 0).T
+        first = (widths.cumsum() - widths).repeat(lengths)
         ends = [one.places.ravel() + 1 for one in self.groups]
         ends += [one.ends.repeat(one.length) for one in self.sources]
         slots = np.concatenate([one.table.ravel() for one in both], dtype=np.int32)
         shape = 2 if self.sources else 1, -1
-        return slots, np.concatenate(first).reshape(shape), np.concatenate(ends).reshape(shape)
+        return slots, first.reshape(shape), np.concatenate(ends).reshape(shape)
 
     def cross_context(self, query: Positions, source: Positions | None) -> AttentionContext | None:
         """Return the context of cross-attention; None: there is no source."""

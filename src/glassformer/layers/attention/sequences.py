@@ -53,11 +53,7 @@ class Sequences:
         ends: Int[np.ndarray, "R"] | None = None,
     ) -> "Sequences":
         """Return sequences as `single` does."""
-        sizes = np.array([*map(len, tables)])
-        table = np.zeros((len(sizes), sizes.max()), np.int32)
-        for row, own in zip(table, tables, strict=True):
-            row[: len(own)] = own
-        return cls(table, sizes if ends is None else ends, length)
+        return cls(stacked(tables), np.array([*map(len, tables)]) if ends is None else ends, length)
 
     @property
     def rows(self) -> int:
@@ -138,6 +134,14 @@ class Sequences:
             index = torch.from_numpy(np.take_along_axis(self.table, at, 1).astype(np.int64))
             self._indices[slots.device] = index.to(slots.device)
         return slots[:, self._indices[slots.device]].transpose(0, 1)
+
+
+def stacked(tables: Sequence[Int[np.ndarray, "_"]]) -> Int[np.ndarray, "R S"]:
+    """Return tables as rows, with zeros after the shorter ones."""
+    found = np.zeros((len(tables), max(map(len, tables))), np.int32)
+    for row, own in zip(found, tables, strict=True):
+        row[: len(own)] = own
+    return found
 
 
 def merge(groups: Sequence[Sequences]) -> list[Sequences]:

@@ -75,22 +75,21 @@ class BeamSearch(Search):
         GlassformerError: log p that is no number.
         """
         beams, change = self.hypotheses, None if self.is_plain else self._constrain
-        log_probs, ids = scores.offers(len(self.owners), max(beams.widest, scores.top), change)
+        log_probs, ids = scores.offers(len(self.tokens), max(beams.widest, scores.top), change)
         check_numbers(torch.from_numpy(log_probs))
         sentence, totals = beams.sentence, beams.totals
-        going = [*zip(self.going, beams.going.tolist(), strict=True)]
+        going = dict(zip(beams.going.tolist(), self.going, strict=True))
         chosen = beams.extend(log_probs, ids)
         found = self._candidates(log_probs, ids, sentence, totals, chosen) if scores.top else {}
         self.fork(chosen.parents[chosen.live], chosen.tokens[chosen.live])
-        events, live = list[Event](), {*beams.going.tolist()}
-        for one, number in going:
-            candidates = tuple(found.get(number, ()))
-            if number not in live:
+        ended, events = going.keys() - beams.going.tolist(), list[Event]()
+        for number in sorted(ended | found.keys()):
+            finish, best, candidates = None, (), tuple(found.get(number, ()))
+            if number in ended:
                 best = tuple(beams.best(number))
                 finish = "end" if best and best[0].finished else "length"
-                events.append(Event(one.number, None, finish, (), best, candidates=candidates))
-            elif candidates:
-                events.append(Event(one.number, candidates=candidates))
+            one = going[number].number
+            events.append(Event(one, None, finish, (), best, candidates=candidates))
         return events
 
     def keep(self, rows: np.ndarray) -> None:

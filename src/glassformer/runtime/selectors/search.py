@@ -9,16 +9,15 @@ block table, which may list slots that others list too:
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import pairwise
 
 import numpy as np
 
 from glassformer.core.batch import Part
 from glassformer.layers.attention.ragged import Pool
-from glassformer.layers.attention.sequences import Sequences
+from glassformer.layers.attention.sequences import Sequences, stacked
 from glassformer.runtime.advance import Scores
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Event
@@ -26,6 +25,8 @@ from glassformer.runtime.sequence import Piece, Running
 
 COLUMNS = 32
 """Elements for which tables get room at a time."""
+SLOTS = 8
+"""Slots that a pool has for each row at first: sequences of a request share most of theirs."""
 
 
 class Search(ABC):
@@ -33,8 +34,8 @@ class Search(ABC):
     newest element, which has a slot and no key yet.
 
     The rows of a request follow each other. All slots that rows list have one user for them all.
-    `owners`: the request of each row. `tokens`: its newest element; `lengths`: its number of
-    elements, this one included.
+    `going`: requests that have rows; `counts`: how many. `tokens`: the newest element of each row;
+    `lengths`: its number of elements, this one included.
     """
 
     reads_hidden = False
@@ -42,11 +43,13 @@ class Search(ABC):
 
     def __init__(self, pool: Pool, config: GenerateConfig, ends: Sequence[int]):
         self.pool, self.config, self.ends = pool, config, ends
-        self.owners: list[Running] = []
+        self.going: list[Running] = []
+        self.counts = np.zeros(0, np.int64)
         self.parts: list[Part] = []
         """Patches among the newest elements, the last ones of prompts."""
         self.tokens, self.lengths = np.zeros((2, 0), np.int64)
-        self.table = np.zeros((0, COLUMNS), np.int32)
+        self.table, self.sources = np.zeros((2, 0, 0), np.int32)
+        """Slots of the elements of each row, and of the source of each request."""
 
     @property
     def room(self) -> int:
@@ -60,9 +63,10 @@ class Search(ABC):
         return None
 
     @property
-    def going(self) -> list[Running]:
-        """Requests that have rows."""
-        return [*dict.fromkeys(self.owners)]
+    def owners(self) -> list[Running]:
+        """The request of each row."""
+        pairs = zip(self.going, self.counts.tolist(), strict=True)
+        return [one for one, count in pairs for _ in range(count)]
 
     @property
     def promised(self) -> int:
@@ -74,32 +78,29 @@ class Search(ABC):
     def begin(self, texts: Sequence[Running]) -> None:
         """Begin requests whose prompts have keys and values, but for the last element; their slots
         except those of their sources are the search's from now on."""
-        row, ends = len(self.owners), [len(one.ids) - one.begin for one in texts]
-        missing = max(0, max(ends) - self.table.shape[1])
-        self.table = np.pad(self.table, ((0, len(texts)), (0, missing)))
-        for at, (one, end) in enumerate(zip(texts, ends, strict=True), row):
-            self.table[at, :end] = one.slots[:end]
+        ends = [len(one.ids) - one.begin for one in texts]
+        own = [one.slots[:end] for one, end in zip(texts, ends, strict=True)]
+        self.table = stacked([*self.table, *own])
+        self.sources = stacked([*self.sources, *(one.source_slots for one in texts)])
+        for at, (one, end) in enumerate(zip(texts, ends, strict=True), len(self.tokens)):
             last = one.parts_at(range(end - 1, end))
             self.parts += (replace(part, at=part.at + at) for part in last)
             one.slots, one.longest = one.source_slots, 0
         self.tokens = np.append(self.tokens, [one.ids[-1] for one in texts])
         self.lengths = np.append(self.lengths, ends)
-        self.owners += texts
+        self.going += texts
+        self.counts = np.append(self.counts, [1] * len(texts))
 
     def piece(self) -> Piece:
         """Return the newest element of each row."""
-        number, parts = len(self.lengths), tuple(self.parts)
         group = Sequences(self.table[:, : self.lengths.max()], self.lengths, 1)
-        return Piece(self.tokens.tolist(), [group], self._sources(), range(number), parts)
-
-    def _sources(self) -> list[Sequences]:
-        """Return the sources of all rows, neighbours with equally many rows together."""
-        counts, found = Counter(self.owners), list[Sequences]()
-        for count, requests in groupby(counts, counts.__getitem__):
-            if own := [one for one in requests if one.n_source]:
-                ends = np.array([one.n_source for one in own])
-                found.append(Sequences.of([one.source_slots for one in own], count, ends))
-        return found
+        ends, sources = np.array([one.n_source for one in self.going]), list[Sequences]()
+        if ends.any():  # neighbours with equally many rows together
+            bounds = np.flatnonzero(np.diff(self.counts, prepend=0, append=0)).tolist()
+            for a, b in pairwise(bounds):
+                sources.append(Sequences(self.sources[a:b], ends[a:b], int(self.counts[a])))
+        every = np.arange(len(self.tokens))
+        return Piece(self.tokens, [group], sources, every, tuple(self.parts))
 
     @abstractmethod
     def select(self, scores: Scores) -> list[Event]:
@@ -110,7 +111,7 @@ class Search(ABC):
         """Continue these rows, each with one more token."""
         self.parts.clear()
         Search.keep(self, parents)
-        taken = self.pool.take(len(parents))
+        taken = self.pool.take(len(parents), together=False)
         if self.lengths.max(initial=0) == self.table.shape[1]:
             self.table = np.pad(self.table, ((0, 0), (0, COLUMNS)))
         self.table[np.arange(len(parents)), self.lengths] = taken
@@ -120,7 +121,11 @@ class Search(ABC):
         """Keep only these rows, and give back slots that no row lists any more."""
         lost = np.zeros(self.pool.n_slots, bool)
         lost[self.slots] = True
-        self.owners, self.table = [self.owners[row] for row in rows.tolist()], self.table[rows]
+        owner = np.arange(len(self.going)).repeat(self.counts)[rows]
+        counts = np.bincount(owner, minlength=len(self.going))
+        live = np.flatnonzero(counts)
+        self.going, self.counts = [self.going[at] for at in live.tolist()], counts[live]
+        self.table, self.sources = self.table[rows], self.sources[live]
         self.lengths, self.tokens = self.lengths[rows], self.tokens[rows]
         lost[self.slots] = False
         self.pool.give(np.flatnonzero(lost))
@@ -128,7 +133,8 @@ class Search(ABC):
     @property
     def slots(self) -> np.ndarray:
         """Slots that rows list, some several times."""
-        return self.table[np.arange(self.table.shape[1]) < self.lengths[:, None]]
+        places = np.arange(self.lengths.max(initial=0))
+        return self.table[:, : len(places)][places < self.lengths[:, None]]
 
     def drop(self, one: Running) -> None:
         """End a request without an event."""
