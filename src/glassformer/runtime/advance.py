@@ -50,14 +50,14 @@ class Scores:
         of log p, and these tokens, [R, K]."""
         if self.likely is not None:
             return self.likely
-        log_probs, tokens = list[np.ndarray](), list[np.ndarray]()
+        found = list[Offers]()
         for begin in range(0, rows, step := HEAD_ROWS if change is None else rows):
             left = self.head(slice(begin, begin + step)).log_softmax(-1)
             left = left if change is None else change(left)
             ids = likeliest(left, k)
-            log_probs.append(left.gather(-1, ids).cpu().numpy())
-            tokens.append(ids.cpu().numpy())
-        return np.concatenate(log_probs), np.concatenate(tokens)
+            found.append((left.gather(-1, ids).cpu().numpy(), ids.cpu().numpy()))
+        log_probs, tokens = map(np.concatenate, zip(*found, strict=True))
+        return log_probs, tokens
 
 
 def advance(

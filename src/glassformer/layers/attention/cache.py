@@ -74,21 +74,18 @@ class Layout:
         return compute()
 
     def whole(self) -> "Layout":
-        """Return a layout of the same elements that computes scores as one tensor.
+        """Return a layout of the same elements that computes scores as one tensor, in which a mask
+        keeps sequences apart.
 
         ConfigError: there is none.
         """
-        return self
+        return Layout()
 
 
 class Long(Layout):
     """Rows of one length, without previous elements; long ones attend in slices."""
 
     slices = True
-
-    def whole(self) -> Layout:
-        """Return rows that do not attend in slices."""
-        return Layout()
 
 
 @dataclass(frozen=True)
@@ -110,6 +107,10 @@ class Cache(Layout):
         """The cache with `new` positions appended."""
         positions = self.positions.extended(new) if self.positions else new
         return replace(self, positions=positions, own=dict(self.own), cross=dict(self.cross))
+
+    def whole(self) -> Self:
+        """Return itself."""
+        return self
 
     def store(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
         """Append keys and values of the newest positions to those of `layer`; return all."""

@@ -53,7 +53,7 @@ class Sequences:
         ends: Int[np.ndarray, "R"] | None = None,
     ) -> "Sequences":
         """Return sequences as `single` does."""
-        return cls(stacked(tables), np.array([*map(len, tables)]) if ends is None else ends, length)
+        return cls(stack(tables), np.array([*map(len, tables)]) if ends is None else ends, length)
 
     @property
     def rows(self) -> int:
@@ -136,7 +136,7 @@ class Sequences:
         return slots[:, self._indices[slots.device]].transpose(0, 1)
 
 
-def stacked(tables: Sequence[Int[np.ndarray, "_"]]) -> Int[np.ndarray, "R S"]:
+def stack(tables: Sequence[Int[np.ndarray, "_"]]) -> Int[np.ndarray, "R S"]:
     """Return tables as rows, with zeros after the shorter ones."""
     found = np.zeros((len(tables), max(map(len, tables))), np.int32)
     for row, own in zip(found, tables, strict=True):
@@ -162,12 +162,11 @@ def merge(groups: Sequence[Sequences]) -> list[Sequences]:
         else:
             found.append([one])
             run, longest, apart = one.run, one.longest, 0
-    return [own[0] if len(own) == 1 else _stack(own) for own in found]
-
-
-def _stack(groups: Sequence[Sequences]) -> Sequences:
-    tables, ends = [one.table[0] for one in groups], [one.ends for one in groups]
-    return Sequences.of(tables, groups[0].length, np.concatenate(ends))
+    for at, own in enumerate(found):
+        if own[1:]:
+            tables, ends = [one.table[0] for one in own], [int(one.ends[0]) for one in own]
+            found[at] = [Sequences.of(tables, own[0].length, np.array(ends))]
+    return [one for one, *_ in found]
 
 
 @dataclass(frozen=True)
@@ -253,10 +252,6 @@ class Joined(Layout):
         keys, values = compute()
         assert keys.shape[2] == self.size, "the row has other lengths"
         return read_groups((keys[0], values[0]), self.groups)
-
-    def whole(self) -> Layout:
-        """Return the row as one, in which a mask keeps the sequences apart."""
-        return Layout()
 
 
 def row_layout(lengths: Int[np.ndarray, "N"] | None) -> Layout:

@@ -23,7 +23,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.prompts import check_numbers
 from glassformer.runtime.request import Event
 from glassformer.runtime.selectors.constraints import CONSTRAINTS, constrained, is_set
-from glassformer.runtime.selectors.hypotheses import Chosen, beams_of, normalized
+from glassformer.runtime.selectors.hypotheses import Beams, Chosen, WideBeams, normalized
 from glassformer.runtime.selectors.search import Search
 from glassformer.runtime.sequence import Running
 from glassformer.runtime.trace import Candidate
@@ -43,7 +43,8 @@ class BeamSearch(Search):
 
     def __init__(self, pool: Pool, config: GenerateConfig, ends: Sequence[int]):
         super().__init__(pool, config, ends)
-        self.hypotheses = beams_of(config, ends)
+        narrows = config.early_stopping is None or config.beams == 1  # which is greedy
+        self.hypotheses = (Beams if narrows else WideBeams)(config, ends)
         self.numbers: list[int | None] = []
         """Number of the candidate that each live hypothesis was."""
         self.is_plain = not any(is_set(config, name) for name in CONSTRAINTS)

@@ -134,11 +134,16 @@ class Beams:
     def _best(self, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row and offer of the best continuations of each sentence, as many as its beam is wide;
         excluded ones, of log p -inf, are none."""
-        sentence = self.sentence.repeat(totals.shape[1])
-        order = np.lexsort((-totals.ravel(), sentence))  # of equals, the first
-        sentence, best = sentence[order], totals.ravel()[order]
-        good = (_ranks(sentence) < self.width[sentence]) & (best > -np.inf)
-        return np.divmod(order[good], totals.shape[1])
+        ranks = _ranks(self.sentence)
+        begins = np.flatnonzero(ranks == 0)
+        offers = np.full((len(begins), ranks.max() + 1, totals.shape[1]), -np.inf)
+        offers[np.cumsum(ranks == 0) - 1, ranks] = totals
+        offers = offers.reshape(len(begins), -1)  # of a sentence in a row
+        order = (-offers).argsort(1, kind="stable")[:, : self.widest]  # of equals, the first
+        good = np.arange(order.shape[1]) < self.width[self.sentence[begins], None]
+        good &= np.take_along_axis(offers, order, 1) > -np.inf
+        row, offer = np.divmod(order[good], totals.shape[1])
+        return begins[np.nonzero(good)[0]] + row, offer
 
     def _end(self, row: int, finished: bool) -> None:
         ids, log_probs = self.paths[row, : self.lengths[self.sentence[row]]].T
@@ -210,12 +215,6 @@ class WideBeams(Beams):
     def best(self, sentence: int) -> list[Hypothesis]:
         """Return the `n_best` best of a sentence, by score only."""
         return self.found[sentence][: self.config.n_best]
-
-
-def beams_of(config: GenerateConfig, ends: Sequence[int]) -> Beams:
-    """Return the hypotheses of a search with these settings; a beam of one is always greedy."""
-    narrow = config.early_stopping is None or config.beams == 1
-    return (Beams if narrow else WideBeams)(config, ends)
 
 
 def _ranks(owner: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from glassformer.core.batch import Part
 from glassformer.layers.attention.ragged import Pool
-from glassformer.layers.attention.sequences import Sequences, stacked
+from glassformer.layers.attention.sequences import Sequences, stack
 from glassformer.runtime.advance import Scores
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Event
@@ -80,8 +80,8 @@ class Search(ABC):
         except those of their sources are the search's from now on."""
         ends = [len(one.ids) - one.begin for one in texts]
         own = [one.slots[:end] for one, end in zip(texts, ends, strict=True)]
-        self.table = stacked([*self.table, *own])
-        self.sources = stacked([*self.sources, *(one.source_slots for one in texts)])
+        self.table = stack([*self.table, *own])
+        self.sources = stack([*self.sources, *(one.source_slots for one in texts)])
         for at, (one, end) in enumerate(zip(texts, ends, strict=True), len(self.tokens)):
             last = one.parts_at(range(end - 1, end))
             self.parts += (replace(part, at=part.at + at) for part in last)
