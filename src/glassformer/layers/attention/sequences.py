@@ -162,11 +162,10 @@ def merge(groups: Sequence[Sequences]) -> list[Sequences]:
         else:
             found.append([one])
             run, longest, apart = one.run, one.longest, 0
-    for at, own in enumerate(found):
-        if own[1:]:
-            tables, ends = [one.table[0] for one in own], [int(one.ends[0]) for one in own]
-            found[at] = [Sequences.of(tables, own[0].length, np.array(ends))]
-    return [one for one, *_ in found]
+    tables = lambda own: [one.table[0] for one in own]
+    ends = lambda own: np.concatenate([one.ends for one in own])
+    whole = lambda own: Sequences.of(tables(own), own[0].length, ends(own))
+    return [whole(own) if own[1:] else own[0] for own in found]
 
 
 @dataclass(frozen=True)
