@@ -115,8 +115,8 @@ def test_a_sentence_is_the_same_in_any_company(lengths, ends, beams, at_once, ch
     with pytest.MonkeyPatch.context() as patch:
         take = Pool.take
 
-        def spoilt(pool, number):
-            taken = take(pool, number)
+        def spoilt(pool, *which, **how):
+            taken = take(pool, *which, **how)
             pool.numbers[:, :, :, torch.from_numpy(pool.users == 0)] = torch.nan
             return taken
 
