@@ -133,14 +133,19 @@ def without_memory(config: ModelConfig, n_tensors: int, path: Path) -> Transform
 
 def check_memory(model: Transformer, path: Path) -> None:
     """Raise CheckpointError for weights that this machine has no memory for."""
-    needed, memory = 4 * model.n_parameters, float("inf")
-    with suppress(AttributeError, ValueError, OSError):  # Windows
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed, memory = 4 * model.n_parameters, _memory()
     if needed > memory:
         raise CheckpointError(
             f"The weights of {path} need {needed / 1e9:,.0f} GB and this machine has "
             f"{memory / 1e9:,.0f} GB of memory; open it on a larger one."
         )
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine; infinity: the system does not report it."""
+    with suppress(AttributeError, ValueError, OSError):  # Windows
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return float("inf")
 
 
 def load_weights(model: Transformer, path: Path) -> None:
