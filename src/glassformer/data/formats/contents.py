@@ -46,8 +46,8 @@ def _raw(source: Source) -> io.BufferedIOBase:
 
 
 def content(source: Source) -> bytes:
-    """Read a whole file; DataError: see `open_source`, or more than 2**30 bytes, or more than a gzip
-    file plausibly holds."""
+    """Read a whole file; DataError: see `open_source`, or more than 2**30 bytes, or more than a
+    gzip file plausibly holds."""
     largest = LARGEST
     with open_source(source) as file:
         if source.path.endswith(".gz"):
