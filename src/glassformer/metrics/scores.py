@@ -63,8 +63,9 @@ def verdict(learned: Learned, scores: Mapping[str, Any]) -> str:
     if "missing" in learned:
         return f"There are no baselines: {learned['missing']}"
     found = by_name(learned)
-    best = max(found, key=found.__getitem__)
-    better = scores[learned["metric"]] > found[best]
+    sign = 1 if SCORES[learned["metric"]].higher_is_better else -1
+    best = max(found, key=lambda name: sign * found[name])
+    better = sign * scores[learned["metric"]] > sign * found[best]
     return "" if better else f"The model is not better than a simple baseline ({best})."
 
 

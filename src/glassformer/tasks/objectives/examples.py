@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.core.batch import Batch
+from glassformer.core.errors import amount
 from glassformer.data.example import Example
 from glassformer.data.records.pairs import PairText
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.tokens.elements import EncodedInput
+from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.objectives.feed import ExampleFeed
 from glassformer.tasks.objectives.objective import Objective, Sample
 
@@ -23,7 +25,7 @@ Rows = tuple[list[dict[str, Any]], list[Any]]
 
 
 class ExampleObjective(Objective):
-    """A task whose training data are examples."""
+    """A target for each record: one value, one for each word, or an answer."""
 
     feeds = ExampleFeed
 
@@ -80,6 +82,18 @@ class ExampleObjective(Objective):
         rows, given = self.rows(model)
         text = "\n".join(self.line.format(**row) for row in rows)
         return Sample(text, {"samples": rows, "inputs": given})
+
+    def records_to_score(self, split: str, of: Evaluation) -> list[Any]:
+        """The records of a split that an evaluation scores."""
+        every = self.split(split).records
+        return [every[i] for i in of.records(len(every))]
+
+    def long_inputs(self) -> list[str]:
+        """A sentence on inputs longer than the model, if there are any."""
+        if not (long := int((np.bincount(self.training.owner) > 1).sum())):
+            return []
+        noun = amount(long, self.processor.noun)
+        return [f"{noun} longer than the model are read by overlapping windows"]
 
     def samples(self, n: int) -> tuple[list[Any], list[Any]]:
         """The first `n` records to show, and the same as inputs of requests."""

@@ -115,11 +115,6 @@ class LabelObjective(ExampleObjective):
         weights = None if self.weights is None else self.weights.to(logits.device)
         return cross_entropy(logits, targets, self.recipe.train.label_smoothing, weights)
 
-    def records_to_score(self, split: str, of: Evaluation) -> list[Any]:
-        """The records of a split that an evaluation scores."""
-        every = self.split(split).records
-        return [every[i] for i in of.records(len(every))]
-
     def baselines(
         self, split: str, of: Evaluation, train: Callable[[], Sequence[Any]]
     ) -> dict[str, Any]:
@@ -151,13 +146,6 @@ class LabelObjective(ExampleObjective):
         """See `Objective`."""
         return self.outcomes()[index]
 
-    def long_inputs(self) -> list[str]:
-        """A sentence on inputs longer than the model, if there are any."""
-        if not (long := int((np.bincount(self.training.owner) > 1).sum())):
-            return []
-        noun = amount(long, self.processor.noun)
-        return [f"{noun} longer than the model are read by overlapping windows"]
-
 
 class LabelScores:
     """Loss, unseen classes and worst inputs of a split, gathered input by input.
@@ -176,7 +164,7 @@ class LabelScores:
         self._nats, self._known = 0.0, 0
 
     def gold(self, labels: Sequence[str]) -> np.ndarray:
-        """The number of each label, int64; -1 for an unseen class, which is amount."""
+        """The number of each label, int64; -1 for an unseen class, whose number grows."""
         numbers = self._classes.numbers(labels)
         pairs = zip(labels, numbers.tolist(), strict=True)
         self._unseen.update(label for label, number in pairs if number < 0)

@@ -118,7 +118,7 @@ class NextToken(GeneratedTokens):
             return ["Loss, perplexity and bits per byte are of every token of a conversation."]
         return [
             "Loss, perplexity, accuracy and bits per byte are of the assistant's text and of the "
-            "symbol that ends it, given all before; no other token is amount."
+            "symbol that ends it, given all before; no other token is counted."
         ]
 
     def evaluate(
