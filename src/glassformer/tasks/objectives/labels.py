@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.core.errors import ConfigError, DataError, amount, suggest
+from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.records.labelled import Labelled
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.metrics.baselines import Scores
