@@ -19,9 +19,9 @@ import glassformer as gf
 from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.core.locks import LOCK
+from glassformer.data.arrays import request_of
 from glassformer.models import Transformer
 from glassformer.processors.media.image import ImageProcessor
-from glassformer.processors.media.processor import request_of
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.folder.history import read_metrics

@@ -9,7 +9,7 @@ process that is killed in between leaves files that are as the manifest says.
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,15 @@ def digest(file: Path) -> str:
     """SHA-256 of a file's bytes."""
     with file.open("rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
+
+
+def fingerprint(folder: Path) -> str:
+    """SHA-256 of a model's files: of the manifest of a run, or of all files of a published model,
+    in hex."""
+    if (own := folder / NAME).is_file():
+        return digest(own)
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return sha256(repr([(path.name, digest(path)) for path in files]).encode()).hexdigest()
 
 
 def write_manifest(folder: Path, names: Collection[str] | None = None) -> None:

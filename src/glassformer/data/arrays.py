@@ -1,7 +1,10 @@
 """Images or audio clips of one size, decoded once and stored for each split: one column of rows."""
 
+import hashlib
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,3 +87,18 @@ def hinting(skip: bool) -> Iterator[None]:
         raise DataError(
             f"{problem}, or set data.bad_files=skip to go on without such files"
         ) from None
+
+
+def request_of(
+    records: Mapping[str, Sequence[Any]], settings: Mapping[str, Any], skip: bool
+) -> dict[str, Any]:
+    """Return everything that decoded files depend on: names, sizes and times of files, settings."""
+    seen = hashlib.sha256()
+    for name, of in records.items():
+        for record in of:
+            about = [name, record.where]
+            with suppress(OSError):  # decoding it is the error
+                status = os.stat(record.file)
+                about += [status.st_size, status.st_mtime_ns]
+            seen.update(json.dumps(about).encode())
+    return {"files": seen.hexdigest()[:16], "settings": settings, "skip": skip}

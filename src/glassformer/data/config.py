@@ -193,6 +193,11 @@ class DataConfig(Record):
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
     @property
+    def skips_bad_files(self) -> bool:
+        """Whether unreadable files are left out."""
+        return self.bad_files == "skip"
+
+    @property
     def held_out(self) -> tuple[float, float]:
         """Shares of the training records held out for validation and test."""
         return self.validation.fraction or 0.0, self.test.fraction or 0.0

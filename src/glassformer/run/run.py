@@ -9,14 +9,13 @@ run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from glassformer.core.errors import ConfigError
-from glassformer.core.manifest import NAME, digest
+from glassformer.core.manifest import fingerprint
 from glassformer.data.collate import split_rows
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
@@ -59,13 +58,8 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the model's files: of a run's manifest, or of all files of a published
-        model."""
-        own = self.folder / NAME
-        if own.is_file():
-            return digest(own)
-        files = sorted(path for path in self.folder.iterdir() if path.is_file())
-        return sha256(repr([(path.name, digest(path)) for path in files]).encode()).hexdigest()
+        """SHA-256 of the model's files."""
+        return fingerprint(self.folder)
 
     @property
     def tokenizer(self) -> Any:
@@ -78,38 +72,32 @@ class Run:
         return self.processor.tokenizer
 
     def at(self, checkpoint: int) -> Self:
-        """The same run with the weights of a training step.
-
-        ConfigError: there is no checkpoint of that step; CheckpointError: it is damaged.
-        """
+        """The same run with the weights of a training step; ConfigError: there is no checkpoint of
+        it; CheckpointError: it is damaged."""
         device = next(self.model.parameters()).device
         model = model_at(self.folder, checkpoint, self.recipe, self.model.config, device)
         at = replace(self, model=model, bits=None)
         return at if self.bits is None else at.quantized(self.bits)
 
     def quantized(self, bits: str) -> Self:
-        """The same run with the large matrices of its model as fp16, bf16, int8 or int4 (see
-        `layers.linear.packed`), for inference on a CPU; the model is changed, not copied.
+        """Pack the large matrices of the model (see `layers.linear.packed`), and return the run.
 
-        ConfigError: an unknown format, another device, adapters beside the weights.
+        `bits`: fp16, bf16, int8 or int4. ConfigError: another format or device, or adapters.
         """
         quantize(self.model, bits)
         return replace(self, bits=bits)
 
     def compiled(self, whether: bool = True) -> Self:
-        """The same run with a step of decoding compiled for this processor by the system's C
-        compiler (see `native`); the model is changed, not copied: its matrices are no parameters
-        any more (see `models.packing`).
+        """Compile a step of decoding by the system's C compiler (see `native`), and return the run;
+        the matrices of its model are no parameters after it (see `models.packing`).
 
-        ConfigError: a model that does not predict the next token or is not in float32 on a CPU, no
-        C compiler.
+        ConfigError: no model of next tokens in float32 on a CPU, or no C compiler.
         """
         self.model.compiled_step = Program(self.model) if whether else None
         return self
 
     def options(self, **changes: Any) -> GenerateConfig:
-        """The run's generation defaults with changes; unknown names and bad values are
-        ConfigErrors."""
+        """The run's generation defaults with changes; ConfigError: unknown names, bad values."""
         return self.task.recipe.generate.with_changes(changes)
 
     def evaluate(
@@ -121,8 +109,7 @@ class Run:
     ) -> dict[str, Any]:
         """Scores of a split of the run's own data, or of all of `data` (`-`: standard input).
 
-        Classes and tags also have `baselines`: the scores of the majority class and of naive Bayes
-        or the most frequent tag, learned from the run's training split, on the same inputs.
+        Classes and tags also have `baselines` on the same inputs, learned from the training split.
         `targets`: the targets of `data`'s sources, line by line. `changes`: how text is generated.
         """
         if self.recipe is None and data is None:
@@ -144,9 +131,9 @@ class Run:
     ) -> Any:
         """The new text for a prompt (str to str), or for each of a list of prompts (list to list).
 
-        A model of sequences of parts also takes `image` and `audio`, files or arrays, for all
-        prompts. `draft`, a smaller run with the same vocabulary or "ngram", proposes at most
-        `draft_tokens` tokens a step, which changes only the time (see `runtime.speculative`).
+        A model of parts also takes `image` and `audio`, files or arrays, for all prompts. `draft`,
+        a smaller run with the same vocabulary or "ngram", proposes at most `draft_tokens` tokens a
+        step, which changes only the time (see `runtime.speculative`).
         """
         files = {kind: of for kind, of in (("image", image), ("audio", audio)) if of is not None}
         about = self.predictor("generate").about
@@ -264,10 +251,9 @@ class Run:
     def classify(self, what: Any, **options: Any) -> Any:
         """The class of an input, or of each of a list of inputs.
 
-        An input is what the processor encodes: a text, a pair (a tuple of two texts), a file or
-        pixels uint8 [H, W, C], (samples, rate), or a list of parts. A model with `multi_label`
-        gives a list: every class whose probability reaches `threshold`. Nothing but space has no
-        class: None, or an empty list.
+        An input is a text, a pair (a tuple of two texts), a file or pixels uint8 [H, W, C],
+        (samples, rate), or a list of parts. A model with `multi_label` gives a list: every class
+        whose probability reaches `threshold`. Blanks have no class: None, or an empty list.
         """
         return self._values(what, "classify", options)
 
@@ -288,10 +274,9 @@ class Run:
     def look(self, given: Any, edits: Sequence[Edit] = ()) -> Look:
         """One forward pass of one input, to be looked into and edited; see `inspect.look`.
 
-        Given is what the model reads: a text, a pair of texts, a list of words or of token ids;
-        (source, target) of an encoder-decoder; a file, pixels or (samples, rate); a list of parts,
-        or (parts, answer). DataError, ConfigError: an input of another kind, or longer than the
-        model: nothing is cut.
+        `given`: a text, a pair of texts, words or token ids; (source, target) of an
+        encoder-decoder; a file, pixels or (samples, rate); parts, or (parts, answer). DataError,
+        ConfigError: an input of another kind, or longer than the model.
         """
         one = self.encode(given)
         return look(self.model, one.batch, one.elements, one.source, self._outcomes, edits)

@@ -65,7 +65,7 @@ def read_parts(config: DataConfig) -> Iterator[Mixed]:
     `bad_files` is skip).
     """
     templates = {split: _templates(config, split) for split in NAMES}
-    root, look = config.root or ".", config.bad_files == "stop"
+    root, look = config.root or ".", not config.skips_bad_files
     rows = in_splits(
         config,
         lambda split: _rows(config, split, templates[split]),

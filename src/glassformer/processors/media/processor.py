@@ -4,8 +4,6 @@ images   uint8 [N, H, W, C]  ── augmented, mixed ──> normalized ──> 
 audio    float32 [N, T]      ── augmented ──> spectrograms ── masked ──> patches [N, T, P]
 """
 
-import hashlib
-import json
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,7 +18,7 @@ import torch
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
-from glassformer.data.arrays import KIND, arrays_of, store_arrays
+from glassformer.data.arrays import KIND, arrays_of, request_of, store_arrays
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example, Patches
 from glassformer.data.formats.contents import content
@@ -43,8 +41,6 @@ NOTHING = np.zeros(0, np.int32)
 ROWS, EXAMPLES = 256, 6
 EXAMPLE = "example:"
 """Prefix, in a request, of the number of an example that the run folder keeps."""
-
-
 ReaderKind = TypeVar("ReaderKind", ImageReader, AudioReader)
 
 
@@ -77,7 +73,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
     ) -> Self:
         """See `Processor`; ConfigError: the recipe has no section for these inputs."""
-        section, skip = getattr(config, cls.name), skips(data)
+        section, skip = getattr(config, cls.name), data.skips_bad_files
         if section is None:
             raise ConfigError(
                 f"The recipe has no section processor.{cls.name}, which says how its input is cut; "
@@ -102,7 +98,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
                 f"{folder / f'{cls.name}.json'} makes {made[0]} patches of {made[1]} numbers and "
                 f"its model reads {own[0]} of {own[1]}; they are of different runs."
             )
-        return cls(reader, facts, skips(data))
+        return cls(reader, facts, data.skips_bad_files)
 
     @classmethod
     def take_over(
@@ -113,8 +109,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         begun: ProcessorConfig | None,
     ) -> ProcessorConfig:
         """See `Processor`: the image size may differ."""
-        changed = readers_of(config, {cls.name}, folder, begun, resized=True)
-        return config.model_copy(update=changed)
+        return config.model_copy(update=readers_of(config, {cls.name}, folder, begun, resized=True))
 
     @classmethod
     def record_at(cls, path: str, split: SplitName) -> Any:
@@ -174,10 +169,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         for name, rows in stored.items():
             kept = [chosen[name][i] for i in rows.kept.tolist()]
             if rows.skipped and not kept:
-                part = "training" if name == "train" else name
-                raise DataError(
-                    f"no {part} {self.noun} could be read, the first: {rows.skipped[0]}"
-                )
+                of = "training" if name == "train" else name
+                raise DataError(f"no {of} {self.noun} could be read, the first: {rows.skipped[0]}")
             found[name] = MediaInputs(self, kept, rows)
         if "train" in found:  # whose mean and deviation the reader has
             self.reader = self.reader.resolve(found["train"].array)
@@ -196,14 +189,12 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     def stored(self, data: DataConfig, folder: Path) -> dict[str, MediaInputs] | None:
         """See `Processor`."""
-        records = self.read(data)
-        return self.open(records, folder) if self.holds(records, folder) else None
+        return self.open(of, folder) if self.holds(of := self.read(data), folder) else None
 
     def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`."""
-        size = sizes.batch_size
-        if sizes.batch_tokens is not None:
-            size = max(1, sizes.batch_tokens // self.reader.n_patches)
+        fitting = max(1, (sizes.batch_tokens or 0) // self.reader.n_patches)
+        size = sizes.batch_size if sizes.batch_tokens is None else fitting
         return Rows(ShuffledOrder(len(lengths), size, sizes.seed))
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
@@ -221,34 +212,31 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """Return a record, a file, its content, pixels or (samples, rate) as a row of the store."""
         where = f"the {self.name}"
         if isinstance(thing, str | Path):
-            where = str(thing)
-            thing = content(source_at(str(Path(thing).expanduser().absolute())))
+            where, thing = str(thing), content(source_at(str(Path(thing).expanduser().absolute())))
         if isinstance(thing, bytes):
             thing = self.from_file(thing, where)
         return self.row(thing, where)
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""
-        patches = torch.from_numpy(self.given_patches(given))
-        return [Window(example) for example in self.examples(patches[None])]
+        patches = torch.from_numpy(self.given_patches(given)[None])
+        return [*map(Window, self.examples(patches))]
 
     def patch_elements(self) -> list[Element]:
         """Elements of the patches, row by row of their grid."""
-        rows, columns = self.reader.grid
-        places = ((r, c) for r in range(rows) for c in range(columns))
+        places = np.ndindex(*self.reader.grid)
         return [Element(self.label(r, c), None, self.name, row=r, column=c) for r, c in places]
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`."""
         (window,) = self.windows(given)
-        learned = prefix_elements(self.facts.class_token, self.facts.n_registers)
-        return EncodedInput(self.collate([[window.example]]), (*learned, *self.patch_elements()))
+        elements = prefix_elements(self.facts.class_token, self.facts.n_registers)
+        return EncodedInput(self.collate([[window.example]]), (*elements, *self.patch_elements()))
 
     def model_fields(self) -> dict[str, Any]:
         """See `Processor`."""
-        reader = self.reader
-        size = {"patch_width": reader.patch_width, "patch": reader.config.patch_size}
-        return size | {"max_length": reader.n_patches, "grid": reader.grid}
+        size = {"patch_width": self.reader.patch_width, "patch": self.reader.config.patch_size}
+        return size | {"max_length": self.reader.n_patches, "grid": self.reader.grid}
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""
@@ -262,8 +250,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     def from_values(self, values: Sequence[Any], where: str) -> Any:
         """See `Processor`: the name of a file, or its bytes in a table."""
-        (value,) = values
-        if isinstance(value, Source):
+        if isinstance(value := values[0], Source):
             return content(value)
         if value is not None and not isinstance(value, str):
             raise DataError(f"{where} has {value!r:.40} where a file is read; give its name")
@@ -283,8 +270,9 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     def to_request(self, given: Any, write: Files) -> Any:
         """See `Processor`: a file is of this kind if none is named."""
-        kind = given if isinstance(given, Mapping) else {self.name: given}
-        return super().to_request(kind, write)
+        return super().to_request(
+            given if isinstance(given, Mapping) else {self.name: given}, write
+        )
 
     def kept_inputs(self, folder: Path) -> list[Any]:
         """See `Processor`: stored validation rows, else training rows."""
@@ -310,21 +298,3 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`."""
         return [{self.name: f"{EXAMPLE}{i}"} for i in range(len(self.kept_inputs(folder)))]
-
-
-def skips(data: DataConfig) -> bool:
-    """Whether unreadable files are left out."""
-    return data.bad_files == "skip"
-
-
-def request_of(records: Records, settings: Mapping[str, Any], skip: bool) -> dict[str, Any]:
-    """Return everything that decoded files depend on: names, sizes and times of files, settings."""
-    seen = hashlib.sha256()
-    for name, of in records.items():
-        for record in of:
-            about = [name, record.where]
-            with suppress(OSError):  # decoding it is the error
-                status = os.stat(record.file)
-                about += [status.st_size, status.st_mtime_ns]
-            seen.update(json.dumps(about).encode())
-    return {"files": seen.hexdigest()[:16], "settings": settings, "skip": skip}

@@ -16,7 +16,7 @@ import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
-from glassformer.data.arrays import ArraySplit, store_arrays
+from glassformer.data.arrays import ArraySplit, request_of, store_arrays
 from glassformer.data.example import Example
 from glassformer.data.records.parts import Mixed
 from glassformer.data.records.pictures import Picture
@@ -24,7 +24,6 @@ from glassformer.media.palette import FILE, Palette, PaletteConfig
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.media.image import ImageProcessor
-from glassformer.processors.media.processor import request_of, skips
 from glassformer.processors.parts import PartsProcessor, check_row
 from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import Processor, ids_of
@@ -148,7 +147,7 @@ class Pixels(GeneratedTokens):
             return config.fit(image.pixels(), image.where)
 
         settings = config.model_dump(mode="json", exclude={"colours"})
-        request, shape = request_of(files, settings, skips(recipe.data)), (*config.dims, 3)
+        request, shape = request_of(files, settings, recipe.data.skips_bad_files), (*config.dims, 3)
         stored = store_arrays(folder / ARRAY, request, files, pixels, shape, "uint8")
         found = {}
         for split, array in stored.items():
