@@ -22,10 +22,13 @@ def of_every(names: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[
     """Check all names in one test, which names each that breaks the rule and says how: a test for
     each takes longer than what it checks."""
 
+    cases = list(names)
+    assert cases, "a rule of nothing cannot fail"
+
     def decorate(rule: Callable[..., None]) -> Callable[[], None]:
         def test() -> None:
             wrong = []
-            for name in names:
+            for name in cases:
                 try:
                     rule(name)
                 except Exception as error:  # noqa: BLE001 - each is named

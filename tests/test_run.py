@@ -202,7 +202,7 @@ def test_score_gives_each_token_its_log_probability(run):
 
 def test_evaluate_equals_the_score_of_every_window(run):
     """The whole split in windows of the context, each token but the first once."""
-    kept = run.processor.stored(run.recipe.data, run.folder)
+    kept = run.processor.load_stored(run.recipe.data, run.folder)
     ids, context, total = kept["validation"].tokens.tolist(), 16, 0.0
     with torch.no_grad():
         for begin in range(0, len(ids) - 1, context):

@@ -467,7 +467,7 @@ def test_evaluate_prints_scores_with_their_signatures(cli, run, opened):
     )
     assert re.search(r"\n  chrf +\d+\.\d{4}  nrefs:1\|", said.out)
     scores = cli("evaluate", run, "--json", "--split", "test").json
-    texts = opened.processor.stored(opened.recipe.data, opened.folder)["test"].records
+    texts = opened.processor.load_stored(opened.recipe.data, opened.folder)["test"].records
     outputs, references = opened.translate([t.source for t in texts]), [t.target for t in texts]
     assert scores["bleu"] == sacrebleu.corpus_bleu(outputs, [references]).score
     assert scores["exact_match"] == sum(map(str.__eq__, outputs, references)) / len(texts)

@@ -149,7 +149,7 @@ def test_training_evaluation_and_run_evaluate_give_the_same_scores(tmp_path):
     ]
     assert any(f'"validation_accuracy": {scores["accuracy"]}' in line for line in lines)
     assert run.recipe is not None
-    part = run.processor.stored(run.recipe.data, run.folder)["validation"]
+    part = run.processor.load_stored(run.recipe.data, run.folder)["validation"]
     nats = n = 0.0
     for batch in masked_batches(part, masking_of(run.tokenizer, run.recipe.train), 16):
         with torch.no_grad():

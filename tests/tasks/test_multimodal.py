@@ -177,9 +177,9 @@ def test_a_picture_is_decoded_once_and_augmented_at_every_step_anew(tmp_path, mo
 
 def test_other_pictures_under_the_same_names_are_decoded_anew(tmp_path):
     task = prepared(recipe(tmp_path), tmp_path / "run")
-    assert task.objective.stored() is not None
+    assert task.objective.load_stored() is not None
     write_picture(tmp_path / "pictures" / "01.png", np.zeros((8, 8, 1), np.uint8))
-    assert task.objective.stored() is None
+    assert task.objective.load_stored() is None
 
 
 @pytest.mark.parametrize(

@@ -340,10 +340,10 @@ def test_a_store_that_runs_share_is_that_of_the_last(builder, tmp_path):
     own = first.recipe
     loaded = type(first.processor).load(run, own.data, own.model, own.facts)
     assert loaded.example_inputs(run)
-    assert first.objective.stored() is not None
+    assert first.objective.load_stored() is not None
     other = builder(tmp_path, data=data, **{"processor.tokenizer": {"kind": "byte"}})
-    assert prepared(other, tmp_path / "y").objective.stored() is not None
-    assert first.objective.stored() is None
+    assert prepared(other, tmp_path / "y").objective.load_stored() is not None
+    assert first.objective.load_stored() is None
 
 
 def test_a_second_tokenizer_of_a_run_that_never_began_is_not_left_behind(tmp_path):

@@ -168,7 +168,7 @@ def sweep(
     run: Folder of the sweep; default: runs/sweep- and the recipe's name.
     trials: Number of trials that Optuna proposes; default: all combinations.
     seed: Random seed of a search.
-    keep_all: Train to their end those trials too that fall behind the median of the others.
+    keep_all: Train all trials to the end, also those that are worse than the median of the others.
     """
     folder = run or Path("runs") / f"sweep-{Path(recipe).stem}"
     sys.stderr.write(f"sweep folder: {folder}\n")  # before PyTorch, which takes two seconds to load

@@ -34,9 +34,11 @@ the same."""
 
 def is_there(device: torch.device) -> bool:
     """Whether this machine has a device."""
-    counts = {"cuda": torch.cuda.device_count, "mps": torch.backends.mps.is_available}
-    count = counts.get(device.type, lambda: 0)()
-    return device.type == "cpu" or (device.index or 0) < count
+    if device.type == "cuda":  # an old driver counts devices that cannot be used
+        return torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
+    if device.type == "mps":
+        return torch.backends.mps.is_available() and not device.index
+    return device.type == "cpu"
 
 
 def generator(device: torch.device) -> torch.Generator:

@@ -102,7 +102,7 @@ def bits_per_byte(
 def show(run: Run) -> Shown:
     """Bits per byte beside n-gram baselines, and a text."""
     assert run.recipe is not None
-    stored = run.processor.stored(run.recipe.data, run.folder)
+    stored = run.processor.load_stored(run.recipe.data, run.folder)
     train, test = stored["train"], stored["validation"]
     bits = bits_per_byte(train.tokens, test.tokens, test.n_bytes, run.model.config.vocab_size)
     bits["this model"] = run.evaluate()["bits_per_byte"]

@@ -7,7 +7,6 @@ Any field can be overridden: gpt2("small", max_length=512).
 """
 
 import tomllib
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,30 +37,55 @@ def preset(name: str, size: str | None = None, **changes: Any) -> ModelConfig:
     return ModelConfig.parse(values | changes)
 
 
-gpt2 = partial(preset, "gpt2")
-"""GPT-2: decoder, pre-norm, learned positions, GELU by tanh, tied head; small has 124,439,808
-parameters."""
-bert = partial(preset, "bert")
-"""BERT: encoder, post-norm, learned positions, segments, pooler; base has 109,482,240
-parameters."""
-t5 = partial(preset, "t5")
-"""T5 1.0: encoder-decoder, RMS pre-norm, bucketed relative bias, no score scale, ReLU; small
-has 60,506,624 parameters."""
-vit = partial(preset, "vit")
-"""Vision Transformer on 224 x 224 images: 196 patches and a class token; B/16 has 86,567,656
-parameters."""
-original_2017 = partial(preset, "original-2017")
-"""The 2017 Transformer: encoder-decoder, post-norm, sinusoidal positions, ReLU, one shared
-embedding matrix."""
-modern = partial(preset, "modern")
-"""Later choices: RMSNorm, rotary positions, query/key norm, squared ReLU, no biases, untied
-head."""
-qwen3 = partial(preset, "qwen3")
-"""`modern` with SwiGLU instead of squared ReLU, in the sizes of `modern`: its models export as
-Qwen 3."""
-llama = partial(preset, "llama")
-"""Llama 2: decoder, RMS pre-norm, rotary positions, SwiGLU, no biases, untied head; 7b has
-6,738,415,616 parameters."""
-note = partial(preset, "note")
-"""The exact variant of one of the five notes, A to E, in a small size; ε is 0 as the notes
-write LayerNorm."""
+def gpt2(size: str | None = None, **changes: Any) -> ModelConfig:
+    """GPT-2: decoder, pre-norm, learned positions, GELU by tanh, tied head; small has 124,439,808
+    parameters."""
+    return preset("gpt2", size, **changes)
+
+
+def bert(size: str | None = None, **changes: Any) -> ModelConfig:
+    """BERT: encoder, post-norm, learned positions, segments, pooler; base has 109,482,240
+    parameters."""
+    return preset("bert", size, **changes)
+
+
+def t5(size: str | None = None, **changes: Any) -> ModelConfig:
+    """T5 1.0: encoder-decoder, RMS pre-norm, bucketed relative bias, no score scale, ReLU; small
+    has 60,506,624 parameters."""
+    return preset("t5", size, **changes)
+
+
+def vit(size: str | None = None, **changes: Any) -> ModelConfig:
+    """Vision Transformer on 224 x 224 images: 196 patches and a class token; B/16 has 86,567,656
+    parameters."""
+    return preset("vit", size, **changes)
+
+
+def original_2017(size: str | None = None, **changes: Any) -> ModelConfig:
+    """The 2017 Transformer: encoder-decoder, post-norm, sinusoidal positions, ReLU, one shared
+    embedding matrix."""
+    return preset("original-2017", size, **changes)
+
+
+def modern(size: str | None = None, **changes: Any) -> ModelConfig:
+    """Later choices: RMSNorm, rotary positions, query/key norm, squared ReLU, no biases, untied
+    head."""
+    return preset("modern", size, **changes)
+
+
+def qwen3(size: str | None = None, **changes: Any) -> ModelConfig:
+    """`modern` with SwiGLU instead of squared ReLU, in the sizes of `modern`: its models export as
+    Qwen 3."""
+    return preset("qwen3", size, **changes)
+
+
+def llama(size: str | None = None, **changes: Any) -> ModelConfig:
+    """Llama 2: decoder, RMS pre-norm, rotary positions, SwiGLU, no biases, untied head; 7b has
+    6,738,415,616 parameters."""
+    return preset("llama", size, **changes)
+
+
+def note(size: str | None = None, **changes: Any) -> ModelConfig:
+    """The exact variant of one of the five notes, A to E, in a small size; ε is 0 as the notes
+    write LayerNorm."""
+    return preset("note", size, **changes)

@@ -105,7 +105,7 @@ class ModelFacts:
     window: int
     """Elements of a window of training."""
     context: int
-    """Elements that the model reads at once."""
+    """Elements of the longest sequence that the model reads."""
     overlap: int | None = None
     """Elements by which windows overlap; None: half of them."""
     word_at: WordPiece | None = None

@@ -68,7 +68,7 @@ class DocumentsProcessor(PackedProcessor):
         store = store_tokens(folder / STORE, self.tokenizer, records)
         return {n: tokens_of(store, n, records.documents) for n in splits or store.counts}
 
-    def stored(self, data: DataConfig, folder: Path) -> dict[str, TokenSplit] | None:
+    def load_stored(self, data: DataConfig, folder: Path) -> dict[str, TokenSplit] | None:
         """See `Processor`."""
         store = kept_store(data, folder, KIND, made_by(self.tokenizer))
         return store and {name: tokens_of(store, name, data.documents) for name in store.counts}

@@ -194,7 +194,7 @@ class PairsProcessor(TokenProcessor):
         store = store_pairs(folder / STORE, encoders, self._fingerprints, records)
         return self._inputs(store, splits or store.counts)
 
-    def stored(self, data: DataConfig, folder: Path) -> dict[str, PairInputs] | None:
+    def load_stored(self, data: DataConfig, folder: Path) -> dict[str, PairInputs] | None:
         """See `Processor`."""
         made_by = dict(zip(SIDES, self._fingerprints, strict=True))
         store = kept_store(data, folder, KIND, made_by)

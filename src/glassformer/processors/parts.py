@@ -172,7 +172,7 @@ class PartsProcessor(GivenParts):
             inputs.clipped = sum(one.clipped for one in own)
         return found
 
-    def stored(self, data: DataConfig, folder: Path) -> dict[str, PartsInputs] | None:
+    def load_stored(self, data: DataConfig, folder: Path) -> dict[str, PartsInputs] | None:
         """See `Processor`."""
         records = self.read(data)
         files = files_of(records).items()

@@ -149,7 +149,7 @@ class Processor(RequestInputs):
     ) -> Mapping[str, Inputs]:
         """Encode the records of these splits (None: all); large ones are stored in the folder."""
 
-    def stored(self, data: DataConfig, folder: Path) -> Mapping[str, Any] | None:
+    def load_stored(self, data: DataConfig, folder: Path) -> Mapping[str, Any] | None:
         """The inputs that a run folder keeps, without their files; None: it keeps none."""
         return None
 

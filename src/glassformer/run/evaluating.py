@@ -52,7 +52,7 @@ def evaluate(
 def own_data(task: Task, split: str) -> Iterator[tuple[Task, Training]]:
     """The task with a split of the run's data, and its training records."""
     with scratch_folder() as place:  # a run folder may be read-only
-        kept = task.objective.stored()
+        kept = task.objective.load_stored()
         if kept is None:
             yield _open(task, task.recipe.data, place, split)
         else:

@@ -72,8 +72,8 @@ class Run:
         return self.processor.tokenizer
 
     def at(self, checkpoint: int) -> Self:
-        """The same run with the weights of a training step; ConfigError: there is no checkpoint of
-        it; CheckpointError: it is damaged."""
+        """Return the run with the weights of a training step; ConfigError: there is no checkpoint
+        of it; CheckpointError: it is damaged."""
         device = next(self.model.parameters()).device
         model = model_at(self.folder, checkpoint, self.recipe, self.model.config, device)
         at = replace(self, model=model, bits=None)

@@ -15,7 +15,7 @@ from glassformer.data.sources import Source, reading
 LARGEST = 1 << 30
 """Largest size of one image or audio file."""
 PIECE = 1 << 24
-"""Bytes of one read, which allocates as many as it may return."""
+"""Bytes of one read, which allocates all of them."""
 
 
 @contextmanager

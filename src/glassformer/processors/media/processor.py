@@ -187,7 +187,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
             return store.request.items() >= self._request(records).items()
         return False
 
-    def stored(self, data: DataConfig, folder: Path) -> dict[str, MediaInputs] | None:
+    def load_stored(self, data: DataConfig, folder: Path) -> dict[str, MediaInputs] | None:
         """See `Processor`."""
         return self.open(of, folder) if self.holds(of := self.read(data), folder) else None
 

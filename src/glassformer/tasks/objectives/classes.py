@@ -70,7 +70,7 @@ class InputClasses(LabelObjective):
         return recipe
 
     def target(self, record: Any, units: slice) -> dict[str, Any]:
-        """See `ExampleObjective`."""
+        """Classes of a record as a target: one number [1], or 0 and 1 for each class [1, C]."""
         numbers = self.classes.numbers(labels_of(record))
         if not self.recipe.model.multi_label:
             return {"targets": numbers[:1]}
@@ -104,7 +104,7 @@ class InputClasses(LabelObjective):
         _ = self.weights
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
-        """See `Objective`."""
+        """Cross-entropy of one class, or the binary one of each where several may hold."""
         if not self.recipe.model.multi_label:
             return super().loss(logits, targets)
         weights = None if self.weights is None else self.weights.to(logits.device)
@@ -114,7 +114,7 @@ class InputClasses(LabelObjective):
         return found
 
     def opening(self) -> list[str]:
-        """See `Objective`."""
+        """Sentences on the training data, its classes, and inputs longer than the model."""
         counts = Counter(chain.from_iterable(map(labels_of, self.training.records)))
         common = ", ".join(f"{name} {n:,}" for name, n in counts.most_common(8))
         classes = f"{len(self.classes.names)} classes, the most frequent: {common}"
@@ -169,7 +169,7 @@ class InputClasses(LabelObjective):
         return found | ({"unreadable": len(inputs.skipped)} if inputs.skipped else {})
 
     def explain_scores(self) -> list[str]:
-        """See `Objective`."""
+        """Sentences on macro F1, and on the scores of several classes."""
         said = "Macro F1 is the mean over the classes that occur."
         if not self.recipe.model.multi_label:
             return [said]
@@ -181,11 +181,11 @@ class InputClasses(LabelObjective):
 
     @property
     def main_metric(self) -> str:
-        """See `LabelObjective`."""
+        """Micro F1 where several classes may hold, else accuracy."""
         return "micro_f1" if self.recipe.model.multi_label else "accuracy"
 
     def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
-        """See `LabelObjective`."""
+        """Scores of the majority class, and of naive Bayes for texts."""
         texts, several = self.processor.read_texts, self.recipe.model.multi_label
         row = lambda one: LabelledTexts(texts(one), labels_of(one))
         return class_baselines(
@@ -193,7 +193,7 @@ class InputClasses(LabelObjective):
         )
 
     def rows(self, model: Transformer) -> Rows:
-        """See `ExampleObjective`."""
+        """The first records with their predicted classes, and their inputs."""
         inputs, (records, given) = self.split(self.shown_split), self.samples(SHOWN)
         found = self.probabilities(model, inputs, EVERYTHING, range(len(records)))
         names, several = self.classes.names, model.config.multi_label
@@ -202,12 +202,12 @@ class InputClasses(LabelObjective):
 
     @property
     def line(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """See `ExampleObjective`."""
+        """A row of a sample, for a person: class, probability, and the text or the right class."""
         beside = "  {text:.80}" if self.processor.tokenizer else ", is {class}"
         return "{predicted} ({probability:.0%})" + beside
 
     def thumbnail(self, where: str) -> np.ndarray | None:
-        """See `Objective`."""
+        """A validation input as an array to look at; None: there is none of this name."""
         number = self._held.get(where)
         return None if number is None else self.split("validation").picture(number)
 
@@ -217,21 +217,21 @@ class InputClasses(LabelObjective):
         return {record.where: number for number, record in enumerate(records)}
 
     def pace(self, elements_per_second: float) -> str:
-        """See `Objective`."""
+        """Training speed in inputs and elements for each second."""
         plain = super().pace(elements_per_second)
         if self.processor.elements == "tokens":
             return plain
         return f"{elements_per_second / self.feed.length:,.0f} {self.processor.noun}s/s, {plain}"
 
     def excerpt(self, batch: Batch) -> str:
-        """See `Objective`."""
+        """The beginning of the first text of a batch, or the mean of its patches."""
         if self.processor.elements == "tokens":
             return super().excerpt(batch)
         return f"{self.processor.noun}s of mean {float(batch.elements.float().mean()):.3g}"
 
     @property
     def use(self) -> str:
-        """See `Objective`."""
+        """The command that uses the model, with an input of its kind."""
         patches = self.processor.elements == "patches"
         return f"glassformer classify {self.folder} {'FILE ...' if patches else '< lines'}"
 

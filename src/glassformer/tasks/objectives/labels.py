@@ -23,7 +23,7 @@ from glassformer.tasks.objectives.examples import ExampleObjective
 LARGEST_TABLE = 100
 """Classes beyond which no confusion matrix is kept."""
 FEW_IDS = 10
-"""Training inputs for which nearly as many classes are refused."""
+"""Training inputs from which on almost one class for each of them is refused."""
 MOST_DISTINCT = 0.8
 """Classes for each training input that are still believed."""
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+|inf(inity)?)(e[+-]?\d+)?", re.IGNORECASE)
@@ -139,11 +139,11 @@ class LabelObjective(ExampleObjective):
         ...
 
     def outcomes(self) -> tuple[str, ...]:
-        """See `Objective`."""
+        """Names of the classes, in the order of the logits."""
         return self.recipe.model.class_names
 
     def target_name(self, index: int) -> str:
-        """See `Objective`."""
+        """The name of a class."""
         return self.outcomes()[index]
 
 
@@ -222,7 +222,7 @@ def check_labels(record: Any, multi: bool) -> None:
 def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
     """Check the classes of the training inputs, with the number of each.
 
-    DataError: only one class, nearly as many as inputs, decimals, or several in one name.
+    DataError: only one class, almost one for each input, decimals, or several in one name.
     """
     if len(counts) < 2 and not multi:
         raise DataError(

@@ -69,7 +69,7 @@ class MaskedTokens(Objective):
         return masking_of(self.processor.tokenizer, self.recipe.train)
 
     def explain_scores(self) -> list[str]:
-        """See `Objective`."""
+        """A sentence on the masked tokens."""
         share = self.recipe.train.mask_fraction
         return [f"A share of {share:g} of the tokens is masked, the same ones at every evaluation."]
 
@@ -90,7 +90,7 @@ class MaskedTokens(Objective):
         return Sample(text, {"sample": text})
 
     def card(self) -> Card:
-        """See `Objective`."""
+        """Lines of the model card: tokenizer, masks, and the command that fills blanks."""
         use = (
             f"glassformer train ud-tagging train.init_from={self.folder} --run ...\n"
             f'glassformer fill {self.folder} --text "... ___ ..."\n'
@@ -99,7 +99,7 @@ class MaskedTokens(Objective):
         return replace(super().card(), use=use)
 
     def excerpt(self, batch: Batch) -> str:
-        """See `Objective`."""
+        """The first tokens of a batch as text, masks included."""
         ids = batch.elements[0, :24].tolist()
         return self.processor.tokenizer.decode(ids, skip_specials=False)
 

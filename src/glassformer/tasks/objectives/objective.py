@@ -83,9 +83,9 @@ class Objective:
         """Raise DataError for a record that the model cannot read."""
         self.processor.check(records)
 
-    def stored(self) -> Mapping[str, Any] | None:
+    def load_stored(self) -> Mapping[str, Any] | None:
         """The inputs that the run folder keeps, without their files; None: it keeps none."""
-        return self.processor.stored(self.recipe.data, self.folder)
+        return self.processor.load_stored(self.recipe.data, self.folder)
 
     def save(self, folder: Path) -> None:
         """Write the files that opening a run reads, beside its model and its recipe."""
@@ -277,7 +277,7 @@ class Vectors(Objective):
         )
 
     def card(self) -> Card:
-        """See `Objective`."""
+        """Lines of the model card; nothing is learned in a step."""
         described = "; ".join(self.processor.description())
         lines = " < lines" if self.processor.tokenizer else ""
         return Card(described, "nothing", f"glassformer {self.task.verb} {self.folder}{lines}")
@@ -289,5 +289,5 @@ class Vectors(Objective):
         raise self.task.refusal("evaluating")
 
     def outcomes(self) -> tuple[str, ...]:
-        """See `Objective`."""
+        """No names, because vectors are no choices."""
         return ()

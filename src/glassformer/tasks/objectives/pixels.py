@@ -92,7 +92,7 @@ class Pixels(GeneratedTokens):
         return self.recipe.model.max_length - self._config.n_pixels + 1
 
     def check_folder(self) -> None:
-        """See `Objective`: the colours and the tokens are as many as the model's, or fewer."""
+        """Raise CheckpointError for more colours and tokens than the model has."""
         palette, model = Palette.load(self.folder), self.recipe.model
         tokens = self.processor.vocab_size + len(palette.colours)
         if tokens > model.vocab_size or palette.config.n_pixels > model.max_length:
@@ -118,11 +118,11 @@ class Pixels(GeneratedTokens):
         return Palette.learn(self._config, self.training.array, train.seed)
 
     def save(self, folder: Path) -> None:
-        """See `Objective`."""
+        """Write the processor's files and the palette."""
         super().save(folder)
         self.palette.save(folder)
 
-    def stored(self) -> None:
+    def load_stored(self) -> None:
         """See `Objective`: target images are stored apart, and decoded again."""
         return
 
@@ -170,12 +170,12 @@ class Pixels(GeneratedTokens):
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """See `ExampleObjective`."""
+        """Elements of each training sequence: its text and its pixels, int64 [N]."""
         own = np.maximum(self.training.lengths, self.width)
         return own + self._config.n_pixels - 1
 
     def opening(self) -> list[str]:
-        """See `Objective`."""
+        """Sentences on the palette and the training data."""
         return [self.palette.summary(), *super().opening()]
 
     def evaluate(
@@ -235,18 +235,18 @@ class Pixels(GeneratedTokens):
         return EncodedInput(Batch(torch.tensor([ids])), (*own, *more))
 
     def outcomes(self) -> tuple[str, ...]:
-        """See `Objective`."""
+        """Names of the tokens, then of the colours."""
         size, names = self.processor.vocab_size, list(super().outcomes())
         for i in range(size, size + len(self.palette.colours)):
             names[i] = self.piece(i)
         return tuple(names)
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
-        """See `Objective`."""
+        """The latest samples."""
         return list(sampled)
 
     def next_tokens(self, prompt: Sequence[int], given: Sequence[int]) -> tuple[range, int]:
-        """See `Objective`: the colours, as many as the image has pixels left."""
+        """The colours, and the number of pixels left; ConfigError: a token that is no colour."""
         size = self.processor.vocab_size
         colours = range(size, size + len(self.palette.colours))
         if wrong := [index for index in given if index not in colours]:
@@ -257,13 +257,13 @@ class Pixels(GeneratedTokens):
         return colours, self._config.n_pixels - sum(index in colours for index in prompt)
 
     def card(self) -> Card:
-        """See `Objective`."""
+        """Lines of the model card, the palette among them."""
         card = super().card()
         return replace(card, tokenizer=f"{card.tokenizer}; {self.palette.summary()}")
 
     @property
     def use(self) -> str:
-        """See `Objective`."""
+        """The command that draws an image."""
         return f"glassformer draw {self.folder} --prompt TEXT --out out.png"
 
 

@@ -56,11 +56,11 @@ class WordClasses(LabelObjective):
         return recipe
 
     def target(self, record: Any, units: slice) -> dict[str, Any]:
-        """See `ExampleObjective`."""
+        """Numbers of the tags of these words, int64; -1 for an unknown tag."""
         return {"targets": self.classes.numbers(record.tags)[units]}
 
     def counts(self) -> np.ndarray:
-        """See `LabelObjective`."""
+        """Number of training targets of each tag, int64 [C]."""
         targets = np.concatenate([target["targets"] for target in self.targets])
         return np.bincount(targets, minlength=len(self.classes.names))
 
@@ -107,18 +107,18 @@ class WordClasses(LabelObjective):
         return scores.result(score.result() | by_span, table, score.confusion())
 
     def explain_scores(self) -> list[str]:
-        """See `Objective`."""
+        """Sentences on accuracy, macro F1 and, where tags mark them, spans."""
         said = ["Accuracy is of words; macro F1 is the mean over the tags that occur."]
         spans = "F1, precision and recall are of spans, right in kind, beginning and end."
         return [*said, spans] if mark_spans(self.outcomes()) else said
 
     @property
     def main_metric(self) -> str:
-        """See `LabelObjective`."""
+        """F1 of spans if tags mark them, else accuracy."""
         return "f1" if mark_spans(self.outcomes()) else "accuracy"
 
     def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
-        """See `LabelObjective`."""
+        """Scores of the most frequent tag of all words, and of each word."""
         names = self.outcomes()
         row = lambda one: Tagged(self._words(one), one.tags)
         return tag_baselines(names, mark_spans(names), map(row, train), list(map(row, asked)))

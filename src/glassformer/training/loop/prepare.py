@@ -45,7 +45,7 @@ class Prepared:
     def open(self, say: Callable[[str], None] = silent) -> Task:
         """Return the task with its data, encoded in the run folder, or as it keeps those that are
         gone; DataError: data of no use."""
-        kept = self.processor.stored(self.recipe.data, self.folder) if self.gone else None
+        kept = self.processor.load_stored(self.recipe.data, self.folder) if self.gone else None
         if kept is not None:
             say("the data are not where they were; going on with what the run keeps of them")
         if not self.resumed:
